@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""gpu_peers.py [--json FILE] [--seconds N]: times the alternatives to our kernels that users would run on the same GPU.
+"""gpu_peers.py [--json FILE] [--seconds N]: times the libraries and kernels that users would run on the same GPU instead of ours.
 
-cuBLAS, cuBLASLt, cuDNN and flash attention through torch, and kernels written in Triton as its tutorials describe them. Each row names the
-production kernel (`perf/<name>` of the folder given to on-gpu) that computes the same on the same shapes. Times are medians of single launches.
+The peers are cuBLAS, cuBLASLt, cuDNN and flash attention through torch, and kernels in Triton that follow its tutorials. Each row names our
+production kernel (`perf/<name>` of the folder of on-gpu) that computes the same result on the same shapes. Times are medians of single launches.
 """
 import argparse, json, statistics, sys, time
 
@@ -10,7 +10,7 @@ ROWS = []
 
 
 def peer(name, kernel, flops=None):
-    """Registers a function that returns the callable to time."""
+    """Registers a peer. `build` allocates its inputs and returns the callable to time."""
     def register(build):
         ROWS.append((name, kernel, flops, build))
         return build
@@ -179,7 +179,7 @@ def compiled(torch, x):
 
 
 def triton_rows():
-    """Kernels in Triton; registered where Triton is installed."""
+    """Registers the kernels in Triton. Raises ImportError without Triton."""
     import gpu_triton
     for name, kernel, flops, build in gpu_triton.ROWS:
         ROWS.append((name, kernel, flops, build))

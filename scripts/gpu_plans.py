@@ -1,7 +1,7 @@
-"""Other plans of a kernel for `on-gpu --plans`: the options that override one planner decision each.
+"""The plans that `on-gpu --plans` measures besides the default plan. Most override one decision of the planner with an option.
 
-Measured next to the default plan, they show its distance from the best plan that the options can express (its regret).
-Two plans with the same PTX are compiled and measured once.
+The comparison with the default plan shows its regret: the time of the default plan divided by the time of the best measured plan.
+If two plans have the same PTX, on-gpu compiles and measures it once.
 """
 import hashlib
 
@@ -24,7 +24,7 @@ PLANS |= {
 
 
 def digest(path):
-    """A hash of PTX without its comments, which name the options."""
+    """Returns a hash of PTX without its comments. The comments name the options, so they always differ."""
     with open(path) as file:
         lines = [line for line in file if not line.lstrip().startswith('//')]
     return hashlib.sha256(''.join(lines).encode()).hexdigest()

@@ -1,12 +1,12 @@
-"""Random programs as cases for `on-gpu`: bytecode, a launch, and the outputs that `tile-run` computes for it."""
+"""Generates random programs as cases for `on-gpu`: bytecode, a launch, and the outputs that `tile-run` computes."""
 import json, os, shutil, subprocess
 
 THEMES = ('all', 'mma', 'loops', 'clusters')
 
 
 def generate(folder, count, tools):
-    """Writes `count` cases to a folder; returns how many."""
-    made = 0
+    """Generates `count` programs, and writes those that `tile-run` accepts to a folder. Returns their number."""
+    accepted = 0
     for seed in range(1, count + 1):
         case = f'{folder}/{seed}'
         theme = THEMES[seed % len(THEMES)]
@@ -28,5 +28,5 @@ def generate(folder, count, tools):
         for name in os.listdir(case):
             if name in ('k.tile', 'outputs.json') or name.endswith('.expect'):
                 os.remove(f'{case}/{name}')
-        made += 1
-    return made
+        accepted += 1
+    return accepted

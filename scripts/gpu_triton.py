@@ -14,8 +14,8 @@ ROWS = []
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
     pid = tl.program_id(0)
-    across = tl.cdiv(n, BN)
-    per_group = GROUP * across
+    column_tiles = tl.cdiv(n, BN)
+    per_group = GROUP * column_tiles
     first = pid // per_group * GROUP
     height = min(tl.cdiv(m, BM) - first, GROUP)
     row = (first + pid % per_group % height) * BM
@@ -53,7 +53,7 @@ def attention_kernel(q_ptr, k_ptr, v_ptr, o_ptr, length, scale, CAUSAL: tl.const
     o_view = tl.make_tensor_descriptor(o_ptr + at, [length, D], [D, 1], [BM, D])
     q = q_view.load([start, 0])
     rows = start + tl.arange(0, BM)
-    highest = tl.full((BM,), -float('inf'), tl.float32)
+    row_max = tl.full((BM,), -float('inf'), tl.float32)
     total = tl.zeros((BM,), tl.float32)
     accumulator = tl.zeros((BM, D), tl.float32)
     last = start + BM if CAUSAL else length
@@ -62,12 +62,12 @@ def attention_kernel(q_ptr, k_ptr, v_ptr, o_ptr, length, scale, CAUSAL: tl.const
         if CAUSAL:
             if step + BN > start:
                 scores = tl.where(rows[:, None] >= step + tl.arange(0, BN)[None, :], scores, -float('inf'))
-        larger = tl.maximum(highest, tl.max(scores, 1))
-        weights = tl.exp2(scores - larger[:, None])
-        factor = tl.exp2(highest - larger)
+        new_row_max = tl.maximum(row_max, tl.max(scores, 1))
+        weights = tl.exp2(scores - new_row_max[:, None])
+        factor = tl.exp2(row_max - new_row_max)
         total = total * factor + tl.sum(weights, 1)
         accumulator = tl.dot(weights.to(q.dtype), v_view.load([step, 0]), accumulator * factor[:, None])
-        highest = larger
+        row_max = new_row_max
     o_view.store([start, 0], (accumulator / total[:, None]).to(q.dtype))
 
 

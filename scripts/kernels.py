@@ -16,7 +16,7 @@ class Case:
     kernel: object
     arguments: list            # numpy arrays and integers; integers are constants of the kernel
     grid: tuple
-    outputs: dict              # position of an argument -> expected content
+    outputs: dict              # index of an argument -> expected contents
     rtol: float = 0.0
     atol: float = 0.0
 
@@ -200,7 +200,7 @@ def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
 
 @ct.kernel
 def paged(q, keys, values, table, c, L: ConstInt, G: ConstInt, P: ConstInt, D: ConstInt):
-    # Attention over pages that a table lists by number.
+    # Attention over pages of keys and values; `table` has the page numbers.
     query = ct.load(q, index=(0, 0), shape=(G, D))
     top = ct.full((G, 1), -1e30, dtype=ct.float32)
     weight = ct.zeros((G, 1), dtype=ct.float32)
@@ -368,7 +368,7 @@ def cases():
     yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
     v, w = normal(64), normal(64)
     yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
-    # Rows with an index each, some of them out of bounds.
+    # Gathered rows; some indices are out of bounds.
     g, h = normal(24, 80).astype(np.float16), normal(80, 32).astype(np.float16)
     rows = random.integers(0, 30, 32, dtype=np.int32)
     picked = np.where(rows[:, None] < 24, g[np.minimum(rows, 23)], np.float16(0)).astype(f32)
@@ -377,7 +377,7 @@ def cases():
     g, h = normal(32, 144).astype(np.float16), random.integers(-8, 8, (144, 64), dtype=np.int8)
     yield Case('matmul_dequantised', matmul_dequantised, [g, h, empty(32, 64), 32, 64, 16], (1, 1, 1),
                {2: g.astype(f32) @ (h.astype(f32) * f32(0.125))}, 1e-4, 4e-3)
-    # Operands that need more than their share of shared memory.
+    # Operands that are too large for two stages in shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
     # MMAs for warp groups: operands with every memory layout, and one operand that another MMA computes.
@@ -386,7 +386,7 @@ def cases():
     q, k, v = (normal(n, 64).astype(np.float16) for n in (64, 96, 96))
     weights = (np.maximum(q.astype(f32) @ k.T.astype(f32), 0) * f32(0.0625)).astype(np.float16).astype(f32)
     yield Case('weighted', weighted, [q, k, v, empty(64, 64), 64, 32, 64], (1, 1, 1), {3: weights @ v.astype(f32)}, 2e-3, 2e-3)
-    # Bytes, as integers and as floats, of which both operands must be transposed.
+    # 8-bit integers and 8-bit floats; threads must transpose both operands for the MMA.
     g, h = (random.integers(-128, 128, (96, 64), dtype=np.int8) for _ in range(2))
     yield Case('matmul_bytes', matmul_bytes, [g, h, empty(64, 64, dtype=np.int32), 32, 32, 32], (2, 2, 1),
                {2: g.T.astype(np.int32) @ h.astype(np.int32)})
@@ -400,7 +400,7 @@ def cases():
         weights = np.exp(q[head].astype(f32) @ k[head].astype(f32).T)
         return weights / weights.sum(1, keepdims=True) @ v.astype(f32)
     yield Case('difference', difference, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attend(0) - f32(0.5) * attend(1)}, 2e-3, 2e-3)
-    # Accumulators that are an operand of an MMA in the same iteration, before further addition.
+    # An accumulator that is an operand of another MMA in the same iteration, before the next MMA adds to it.
     q, k, v = few(128, 64), few(128, 64), few(128, 64)
     fades, state, expected = np.array([0.5, 0.75], f32), np.zeros((64, 64), f32), empty(128, 64)
     for t in range(2):
@@ -422,12 +422,12 @@ def cases():
     k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
     e = np.exp(q.astype(f32) @ k.T * f32(0.125))
     yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
-    # Few rows, and few columns: larger instructions compute the others without use.
+    # Few rows, and few columns: the MMA instruction is larger than the tile and computes unused elements.
     g, h = normal(16, 48).astype(np.float16), normal(48, 64).astype(np.float16)
     yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
     g, h = normal(4, 96).astype(np.float16), normal(96, 8).astype(np.float16)
     yield Case('matmul_small', matmul, [g, h, empty(4, 8), 2, 4, 32], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
-    # More tiles than CTAs, and fewer; the last tile has fewer rows.
+    # Persistent kernels with more tiles than CTAs, and with fewer; the last tile is partial.
     for name, count, blocks in (('persistent_rows', 43, 3), ('persistent_few', 7, 3)):
         whole = lambda *shape: random.integers(-4, 5, shape).astype(f32)
         x, scale, tiles = whole(count, 128), whole(count), -(-count // 4)
@@ -440,7 +440,7 @@ def cases():
 
 
 def e4m3(codes):
-    """The values of bytes as 8-bit floats with a sign, four bits of exponent and three of fraction."""
+    """Decodes bytes as e4m3 floats."""
     codes = codes.view(np.uint8).astype(np.int32)
     exponent, fraction = codes >> 3 & 15, codes & 7
     value = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10))
@@ -448,7 +448,7 @@ def e4m3(codes):
 
 
 def signature(case):
-    """The constraints that cuTile would derive from such arrays: contiguous rows, 16-byte aligned."""
+    """Returns the constraints that cuTile derives from the arrays of a case: contiguous rows, 16-byte alignment."""
     from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, KernelSignature
     from cuda.tile.compilation import CallingConvention
     types = {np.dtype(np.float32): ct.float32, np.dtype(np.float16): ct.float16, np.dtype(np.int32): ct.int32, np.dtype(np.int8): ct.int8}
@@ -466,7 +466,7 @@ def signature(case):
 
 
 def flattened(case):
-    """The parameters of the compiled kernel: for an array its address, shape and strides."""
+    """Yields the parameters of the compiled kernel. An array has several: its address, shape and strides."""
     for index, argument in enumerate(case.arguments):
         if isinstance(argument, np.ndarray):
             yield {'ptr': f'arg{index}'}

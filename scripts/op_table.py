@@ -1,31 +1,31 @@
-"""Every op, type and variant over edge inputs: the kernels of tests/ops, and the results of NVIDIA's compiler.
+"""Tests every op, type and variant on edge inputs: generates the kernels of tests/ops, and compares them with NVIDIA's compiler.
 
-A kernel has all variants of some ops on one type; each variant is a row of 256 elements of the output of its result type.
+A kernel has all variants of some ops on one type. Each variant writes a row of 256 elements to the output array of its result type.
 `x` and `y` run through all pairs of sixteen edge values, `z` through the values in another order. Each line of `rows.txt` is one of
 
-    KERNEL ROW TYPE = HASH                 both sides give the same bits, with all NaNs equal
-    KERNEL ROW TYPE ~ ULPS VALUES          a function: the most ulps between our results, in tile-run and in PTX, and the
-                                           reference's, which follow in hexadecimal (of the first target; of rows that do not depend on y,
-                                           every sixteenth)
+    KERNEL ROW TYPE = HASH                 both compilers give the same bits; all NaNs count as equal
+    KERNEL ROW TYPE ~ ULPS VALUES          a function that may round differently. ULPS is the largest distance of our results, in tile-run
+                                           and in PTX, from the reference. VALUES are the results of the reference in hexadecimal, for the
+                                           first target; only every sixteenth one if the row does not depend on y
     KERNEL ROW TYPE ! HASH                 a larger difference; the hash is of our result
 
 The hand-written `reasons.toml` explains the rows of the last two kinds.
 """
-import json, math, os, struct, subprocess
+import json, math, os, subprocess
 
 COUNT = 256
 FLOATS = ['f16', 'bf16', 'f32', 'f64']
 INTS = ['i8', 'i16', 'i32', 'i64']
 SMALL = ['f8E4M3FN', 'f8E5M2']
-# The exponents of fpowi.
-POWERS = ['i1', 'i8', 'i16', 'i32']
+# The exponent types of fpowi.
+EXPONENT_TYPES = ['i1', 'i8', 'i16', 'i32']
 BITS = {'i1': 8, 'i8': 8, 'i16': 16, 'i32': 32, 'i64': 64, 'f16': 16, 'bf16': 16, 'f32': 32, 'f64': 64, 'f8E4M3FN': 8, 'f8E5M2': 8}
 MANTISSA = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
 DIRECTED = ['nearest_even', 'zero', 'negative_inf', 'positive_inf']
 
 
 def edges(kind):
-    """Sixteen bit patterns."""
+    """Returns sixteen bit patterns of edge values of a type."""
     bits = BITS[kind]
     if kind in INTS:
         top = 1 << bits - 1
@@ -47,7 +47,7 @@ def packed(kind, patterns):
 
 
 def inputs(kind):
-    """x, y and z."""
+    """Returns the bytes of the inputs x, y and z."""
     edge = edges(kind)
     return [packed(kind, [edge[i // 16] for i in range(COUNT)]), packed(kind, [edge[i % 16] for i in range(COUNT)]),
             packed(kind, [edge[(i * 7 + i // 16) % 16] for i in range(COUNT)])]
@@ -58,7 +58,8 @@ def tile(kind):
 
 
 def rows():
-    """Kernel, name of the row, result type, text of the op on %x, %y, %z; the kernel's type is that of the other operands."""
+    """Yields for each row the kernel, the name of the row, the result type, and the text of the op on %x, %y and %z. The kernel name
+    starts with the type of the operands."""
     for kind in FLOATS:
         t, wide, flush = tile(kind), kind in ('f32', 'f64'), kind == 'f32'
         def row(kernel, name, text):
@@ -87,7 +88,7 @@ def rows():
                 yield row('functions', text.split()[0] + '.' + text.split('<')[1][:-1], text)
         for op in ('atan2', 'fpowf'):
             yield row('functions', op, f'{op} %x, %y')
-        for exponent in POWERS:
+        for exponent in EXPONENT_TYPES:
             for far in ('', '.far')[:1 if exponent == 'i1' else 2]:
                 name = f'%power_{exponent}{far.replace(".", "_")}'
                 yield f'{kind}_powers', f'fpowi.{exponent}{far}', kind, f'fpowi %x, {name} : {t}, {tile(exponent)}'
@@ -119,7 +120,7 @@ def rows():
         for sign in ('signed', 'unsigned'):
             for op in ('maxi', 'mini', 'shri'):
                 yield row(f'{op}.{sign}', f'{op} %x, %y {sign}')
-            # No division by zero.
+            # A division by zero is undefined, so %divisor is 1 where %y is 0.
             yield row(f'remi.{sign}', f'remi %x, %divisor {sign}')
             for rounding in ('zero', 'positive_inf') + ('negative_inf',) * (sign == 'signed'):
                 text = '' if rounding == 'zero' else f' rounding<{rounding}>'
@@ -139,21 +140,21 @@ def rows():
 
 
 def kernels():
-    """Name, and rows of name, result type and text."""
+    """Returns the rows of each kernel: name, result type and text of the op."""
     found = {}
     for kernel, *row in rows():
         found.setdefault(kernel, []).append(row)
     return found
 
 
-def stored(kind):
-    """The type in memory."""
+def storage_type(kind):
+    """Returns the type in which an array stores values of a type."""
     return 'i8' if kind == 'i1' or kind in SMALL else kind
 
 
 def text(kernel, table):
     kind = kernel.split('_')[0]
-    outputs = sorted({stored(result) for _, result, _ in table})
+    outputs = sorted({storage_type(result) for _, result, _ in table})
     names = ['x', 'y', 'z']
     lines = []
 
@@ -166,7 +167,7 @@ def text(kernel, table):
 
     lines.append('%zero = constant <i32: 0> : tile<i32>')
     for name in names:
-        elem = stored(kind)
+        elem = storage_type(kind)
         partition = view(name, elem, 1)
         loaded = f'%bits_{name}' if elem != kind else f'%{name}'
         lines.append(f'{loaded}, %k_{name} = load_view_tko weak %v_{name}[%zero] : {partition}, tile<i32> -> {tile(elem)}, token')
@@ -178,44 +179,44 @@ def text(kernel, table):
         lines.append(f'%is_none = cmpi equal %y, %none, signed : {tile(kind)} -> {tile("i1")}')
         lines.append(f'%divisor = select %is_none, %one, %y : {tile("i1")}, {tile(kind)}')
     if any('%power' in op for _, _, op in table):
-        # From -8 to 7, and as many from the least number of the type on.
+        # The exponents -8 to 7, and these multiplied so that they span the range of the type.
         i32 = tile('i32')
         ops = [('index', 'iota'), ('c15', 'constant <i32: 15>'), ('c8', 'constant <i32: -8>'), ('low', 'andi %index, %c15'),
                ('power_i32', 'addi %low, %c8')]
         lines += [f'%{name} = {op} : {i32}' for name, op in ops]
-        for elem in POWERS:
+        for elem in EXPONENT_TYPES:
             lines += [f'%power_{elem} = trunci %power_i32 : {i32} -> {tile(elem)}'] * (elem != 'i32')
             if elem != 'i1':
                 lines.append(f'%far_{elem} = constant <{elem}: {1 << BITS[elem] - 4}> : {tile(elem)}')
                 lines.append(f'%power_{elem}_far = muli %power_{elem}, %far_{elem} : {tile(elem)}')
-    views = {elem: view(elem, elem, sum(stored(result) == elem for _, result, _ in table)) for elem in outputs}
-    places = dict.fromkeys(outputs, 0)
+    views = {elem: view(elem, elem, sum(storage_type(result) == elem for _, result, _ in table)) for elem in outputs}
+    next_row = dict.fromkeys(outputs, 0)
     for number, (_, result, op) in enumerate(table):
-        elem = stored(result)
+        elem = storage_type(result)
         lines.append(f'%r{number} = {op}')
         value = f'%r{number}'
         if elem != result:
             value = f'%w{number}'
             change = f'exti %r{number} unsigned' if result == 'i1' else f'bitcast %r{number}'
             lines.append(f'{value} = {change} : {tile(result)} -> {tile(elem)}')
-        lines.append(f'%i{number} = constant <i32: {places[elem]}> : tile<i32>')
-        places[elem] += 1
+        lines.append(f'%i{number} = constant <i32: {next_row[elem]}> : tile<i32>')
+        next_row[elem] += 1
         lines.append(f'%s{number} = store_view_tko weak {value}, %v_{elem}[%i{number}] : {tile(elem)}, {views[elem]}, tile<i32> -> token')
-    parameters = [f'%p_{name}: tile<ptr<{stored(kind)}>>' for name in names] + [f'%p_{elem}: tile<ptr<{elem}>>' for elem in outputs]
+    parameters = [f'%p_{name}: tile<ptr<{storage_type(kind)}>>' for name in names] + [f'%p_{elem}: tile<ptr<{elem}>>' for elem in outputs]
     head = '//!tile tileir 2 read\n//!tile producer test\n//!tile input 0\n'
     return head + f'entry @{kernel}({", ".join(parameters)}) {{\n' + ''.join(f'  {line}\n' for line in lines) + '  return\n}\n'
 
 
 def launch(kernel, table):
     kind = kernel.split('_')[0]
-    outputs = sorted({stored(result) for _, result, _ in table})
-    files = [(name, f'{kind}.{name}.bin') for name in 'xyz'] + [(elem, f'{elem}.{sum(stored(r) == elem for _, r, _ in table)}.zeros') for elem in outputs]
+    outputs = sorted({storage_type(result) for _, result, _ in table})
+    files = [(name, f'{kind}.{name}.bin') for name in 'xyz'] + [(elem, f'{elem}.{sum(storage_type(r) == elem for _, r, _ in table)}.zeros') for elem in outputs]
     buffers = [{'name': name, 'file': file, 'align': 256, 'address': 0x7f0000000000 + (i << 24)} for i, (name, file) in enumerate(files)]
     return {'entry': None, 'grid': [1, 1, 1], 'buffers': buffers, 'params': [{'ptr': name} for name, _ in files], 'outputs': outputs}
 
 
 def write_kernels(folder):
-    """Kernels, launches and inputs; the executor of the kernels initialises the outputs."""
+    """Writes the kernels, launch descriptions and inputs. Outputs have no file; the test that executes a kernel creates them."""
     os.makedirs(folder, exist_ok=True)
     for kind in FLOATS + INTS + SMALL:
         for name, data in zip('xyz', inputs(kind)):
@@ -230,7 +231,7 @@ def write_kernels(folder):
 
 
 def words(kind, data):
-    """The bits of elements, with all NaNs equal."""
+    """Returns the bits of elements, with one bit pattern for all NaNs."""
     size = BITS[kind] // 8
     found = [int.from_bytes(data[i:i + size], 'little') for i in range(0, len(data), size)]
     if kind not in MANTISSA:
@@ -240,7 +241,7 @@ def words(kind, data):
 
 
 def ulps(kind, a, b):
-    """The distance of two numbers in ulps; None if they are not comparable."""
+    """Returns the distance of two bit patterns in ulps. Infinity if exactly one is NaN, or if integers differ."""
     if a == b:
         return 0
     if kind not in MANTISSA:
@@ -249,12 +250,12 @@ def ulps(kind, a, b):
     infinity = top - (1 << MANTISSA[kind])
     if any(word & top - 1 > infinity for word in (a, b)):
         return math.inf
-    along = lambda word: top - word if word & top else word
-    return abs(along(a if a < top else a) - along(b))
+    ordered = lambda word: top - word if word & top else word
+    return abs(ordered(a) - ordered(b))
 
 
 def fingerprint(kind, found):
-    """FNV-1a over the words."""
+    """Returns the FNV-1a hash of elements."""
     number = 0xcbf29ce484222325
     for byte in b''.join(word.to_bytes(BITS[kind] // 8, 'little') for word in found):
         number = (number ^ byte) * 0x100000001b3 % (1 << 64)
@@ -262,14 +263,14 @@ def fingerprint(kind, found):
 
 
 def results(folder, table):
-    """For each row the words of the output of a run."""
-    data = {elem: open(f'{folder}/{elem}.bin', 'rb').read() for elem in {stored(result) for _, result, _ in table}}
-    places, found = dict.fromkeys(data, 0), []
+    """Returns for each row the elements that a run wrote."""
+    data = {elem: open(f'{folder}/{elem}.bin', 'rb').read() for elem in {storage_type(result) for _, result, _ in table}}
+    next_row, found = dict.fromkeys(data, 0), []
     for _, result, _ in table:
-        elem = stored(result)
+        elem = storage_type(result)
         size = COUNT * BITS[elem] // 8
-        found.append(words(elem, data[elem][places[elem] * size:][:size]))
-        places[elem] += 1
+        found.append(words(elem, data[elem][next_row[elem] * size:][:size]))
+        next_row[elem] += 1
     return found
 
 
@@ -294,34 +295,34 @@ def compare(reference, arguments, work):
         subprocess.run([f'{arguments.bin}/tile-write', f'{runs}/k.tile', '-o', f'{runs}/k.bc'], check=True)
         subprocess.run([f'{arguments.bin}/tile-run', f'{runs}/k.tile', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/ours'], check=True)
         # The result of a function in PTX may differ from tile-run within its error.
-        ours, others, made = results(f'{runs}/ours', table), {}, []
+        ours, reference_results, ptx_results = results(f'{runs}/ours', table), {}, []
         rounded = kernel.endswith(('functions', 'trigonometry', 'powers'))
         for target in ('sm_80', 'sm_100') if rounded else ():
             subprocess.run([f'{arguments.bin}/tileiras', f'{runs}/k.bc', '--gpu-name', target, '--emit=ptx', '-o', f'{runs}/k.ptx'], check=True)
             os.makedirs(f'{runs}/made', exist_ok=True)
             subprocess.run([f'{arguments.bin}/tile-sim', f'{runs}/k.ptx', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/made'], check=True)
-            made.append(results(f'{runs}/made', table))
+            ptx_results.append(results(f'{runs}/made', table))
         for target in arguments.targets.split(','):
             failed = reference.run(f'{runs}/k.bc', target, f'{runs}/launch.json', f'{runs}/{target}')
             if failed:
                 print(kernel, target, failed)
                 counts['kernels refused'] = counts.get('kernels refused', 0) + 1
             else:
-                others[target] = results(f'{runs}/{target}', table)
-        for number, (name, result, op) in enumerate(table if others else []):
-            elem = stored(result)
-            distance = lambda found: max(ulps(elem, a, b) for both in (ours, *made) for a, b in zip(both[number], found[number]))
-            far = {target: distance(found) for target, found in others.items()}
+                reference_results[target] = results(f'{runs}/{target}', table)
+        for number, (name, result, op) in enumerate(table if reference_results else []):
+            elem = storage_type(result)
+            distance = lambda found: max(ulps(elem, a, b) for both in (ours, *ptx_results) for a, b in zip(both[number], found[number]))
+            far = {target: distance(found) for target, found in reference_results.items()}
             worst = max(far.values())
             kind = '!' if worst > 1 << 24 else '~' if worst or rounded else '='
             counts[kind] = counts.get(kind, 0) + 1
             if worst:
                 print(kernel, name, far)
-                odd = [i for i in range(COUNT) if any(ulps(elem, ours[number][i], found[number][i]) == worst for found in others.values())][:2]
+                odd = [i for i in range(COUNT) if any(ulps(elem, ours[number][i], found[number][i]) == worst for found in reference_results.values())][:2]
                 for i in odd:
-                    print('   ', i, hex(ours[number][i]), *(hex(found[number][i]) for found in others.values()))
+                    print('   ', i, hex(ours[number][i]), *(hex(found[number][i]) for found in reference_results.values()))
             if kind == '~':
-                values = next(iter(others.values()))[number]
+                values = next(iter(reference_results.values()))[number]
                 values = values if '%y' in op or '%power' in op else values[::16]
                 lines.append(f'{kernel} {name} {elem} ~ {worst} ' + ''.join(f'{word:0{BITS[elem] // 4}x}' for word in values))
             else:

@@ -1,4 +1,4 @@
-"""One HTML page with tables and plots, for the scripts that compare. The page is self-contained and loads nothing."""
+"""Writes HTML pages with tables and plots, for the scripts that compare results. A page is self-contained and loads nothing."""
 import html, json, math
 
 STYLE = '''
@@ -18,7 +18,7 @@ svg line { stroke: var(--line) } svg line.even { stroke: var(--soft) } .better {
 
 
 def write(path, title, about, sections):
-    """A page of sections (heading, body), to a file."""
+    """Writes a page to a file. `sections` are pairs of a heading and an HTML body."""
     parts = ''.join(f'<section><h2>{html.escape(heading)}</h2>{body}</section>\n' for heading, body in sections)
     text = (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body><h1>{html.escape(title)}</h1>'
@@ -28,14 +28,14 @@ def write(path, title, about, sections):
 
 
 def save(path, value):
-    """JSON to a file."""
+    """Writes a value to a file as JSON."""
     with open(path, 'w') as file:
         json.dump(value, file, indent=1)
         file.write('\n')
 
 
-def number(value):
-    """Three or four digits, or a dash for nothing."""
+def format_cell(value):
+    """The text of a table cell or a label: a number with three or four digits, a text as it is, or a dash for None."""
     if value is None:
         return '–'
     if isinstance(value, str):
@@ -47,55 +47,56 @@ def number(value):
 
 
 def table(head, rows):
-    """The first column is text, the others numbers or text."""
-    cells = lambda row, tag: ''.join(f'<{tag}>{html.escape(number(cell))}</{tag}>' for cell in row)
+    """An HTML table. The first column has text, the others numbers or text."""
+    cells = lambda row, tag: ''.join(f'<{tag}>{html.escape(format_cell(cell))}</{tag}>' for cell in row)
     body = ''.join(f'<tr>{cells(row, "td")}</tr>' for row in rows)
     return f'<div class="wide"><table><thead><tr>{cells(head, "th")}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def steps(low, high):
-    """Labels in powers and halves of ten on a logarithmic scale that cover a range."""
+def axis_labels(low, high):
+    """The labels of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten, or only the powers if there are many."""
     found = [mantissa * 10 ** exponent for exponent in range(-12, 13) for mantissa in (1, 2, 5)]
     inside = [value for value in found if low <= value <= high]
     return inside if len(inside) <= 8 else [value for value in inside if f'{value:e}'[0] == '1']
 
 
 def ratios(rows, what):
-    """A bar for each (label, ratio) on a logarithmic scale, from 1 to the left (better) or right (worse), the worst first."""
+    """A bar chart of (label, ratio) on a logarithmic scale. A bar goes from 1 to the left (better) or to the right (worse); the worst
+    ratio is first."""
     rows = sorted(rows, key=lambda row: -row[1])
-    reach = max([2.0] + [max(ratio, 1 / ratio) for _, ratio in rows]) * 1.1
+    largest = max([2.0] + [max(ratio, 1 / ratio) for _, ratio in rows]) * 1.1
     left, width, step = 330, 560, 17
-    place = lambda value: left + width * (math.log(value) / math.log(reach) + 1) / 2
+    position = lambda value: left + width * (math.log(value) / math.log(largest) + 1) / 2
     height = step * len(rows) + 46
     out = [f'<svg viewBox="0 0 {left + width + 70} {height}" role="img" aria-label="{html.escape(what)}">']
-    for value in steps(1 / reach, reach):
-        out.append(f'<line class="{"even" if value == 1 else ""}" x1="{place(value):.1f}" x2="{place(value):.1f}" y1="24" y2="{height - 18}"/>'
-                   f'<text class="soft" x="{place(value):.1f}" y="16" text-anchor="middle">{number(value)}</text>')
+    for value in axis_labels(1 / largest, largest):
+        out.append(f'<line class="{"even" if value == 1 else ""}" x1="{position(value):.1f}" x2="{position(value):.1f}" y1="24" y2="{height - 18}"/>'
+                   f'<text class="soft" x="{position(value):.1f}" y="16" text-anchor="middle">{format_cell(value)}</text>')
     for index, (label, ratio) in enumerate(rows):
-        y, ends = 28 + step * index, sorted((place(1), place(ratio)))
+        y, ends = 28 + step * index, sorted((position(1), position(ratio)))
         out.append(f'<text x="{left - 40}" y="{y + 11}" text-anchor="end">{html.escape(label)}</text>'
                    f'<rect class="{"better" if ratio <= 1 else "worse"}" x="{ends[0]:.1f}" y="{y + 1}" width="{max(ends[1] - ends[0], 1):.1f}" height="{step - 5}">'
-                   f'<title>{html.escape(label)}: {number(ratio)}</title></rect>'
-                   f'<text class="soft" x="{left + width + 10}" y="{y + 11}">{number(ratio)}</text>')
-    out.append(f'<text class="soft" x="{place(1):.1f}" y="{height - 4}" text-anchor="middle">{html.escape(what)}</text></svg>')
+                   f'<title>{html.escape(label)}: {format_cell(ratio)}</title></rect>'
+                   f'<text class="soft" x="{left + width + 10}" y="{y + 11}">{format_cell(ratio)}</text>')
+    out.append(f'<text class="soft" x="{position(1):.1f}" y="{height - 4}" text-anchor="middle">{html.escape(what)}</text></svg>')
     return '<div class="wide">' + ''.join(out) + '</div>'
 
 
 def scatter(points, across, up):
-    """A mark for each (label, x, y), both on the same logarithmic scale, with the line of equality."""
+    """A scatter plot of (label, x, y) with the line x = y. Both axes have the same logarithmic scale."""
     values = [value for _, x, y in points for value in (x, y)]
     low, high = min(values) / 1.3, max(values) * 1.3
     size, left = 420, 62
-    place = lambda value: size * math.log(value / low) / math.log(high / low)
-    x_of, y_of = lambda value: left + place(value), lambda value: 12 + size - place(value)
+    position = lambda value: size * math.log(value / low) / math.log(high / low)
+    x_of, y_of = lambda value: left + position(value), lambda value: 12 + size - position(value)
     out = [f'<svg viewBox="0 0 {left + size + 20} {size + 60}" style="max-width: 34rem" role="img" aria-label="{html.escape(up)} and {html.escape(across)}">']
-    for value in steps(low, high):
+    for value in axis_labels(low, high):
         out.append(f'<line x1="{x_of(value):.1f}" x2="{x_of(value):.1f}" y1="12" y2="{12 + size}"/><line x1="{left}" x2="{left + size}" y1="{y_of(value):.1f}" y2="{y_of(value):.1f}"/>'
-                   f'<text class="soft" x="{x_of(value):.1f}" y="{size + 28}" text-anchor="middle">{number(value)}</text>'
-                   f'<text class="soft" x="{left - 6}" y="{y_of(value) + 4:.1f}" text-anchor="end">{number(value)}</text>')
+                   f'<text class="soft" x="{x_of(value):.1f}" y="{size + 28}" text-anchor="middle">{format_cell(value)}</text>'
+                   f'<text class="soft" x="{left - 6}" y="{y_of(value) + 4:.1f}" text-anchor="end">{format_cell(value)}</text>')
     out.append(f'<line class="even" x1="{x_of(low):.1f}" y1="{y_of(low):.1f}" x2="{x_of(high):.1f}" y2="{y_of(high):.1f}"/>')
     for label, x, y in points:
-        out.append(f'<circle class="mark" cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3.5" fill-opacity="0.75"><title>{html.escape(label)}: {number(x)}, {number(y)}</title></circle>')
+        out.append(f'<circle class="mark" cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3.5" fill-opacity="0.75"><title>{html.escape(label)}: {format_cell(x)}, {format_cell(y)}</title></circle>')
     out.append(f'<text class="soft" x="{left + size / 2}" y="{size + 50}" text-anchor="middle">{html.escape(across)}</text>'
                f'<text class="soft" transform="translate(14 {12 + size / 2}) rotate(-90)" text-anchor="middle">{html.escape(up)}</text></svg>')
     return '<div class="wide">' + ''.join(out) + '</div>'

@@ -1,11 +1,11 @@
-"""NVIDIA's compiler as a reference: keeps its PTX and executes it in tile-sim.
+"""Runs NVIDIA's compiler as a reference: keeps its PTX and executes the PTX in tile-sim.
 
-Patches known faults of its PTX, so that the rest of a program can still be compared.
+Patches known faults of the PTX, so that the rest of a program can still be compared.
 """
 import glob, os, re, shutil, subprocess
 
-# A replacement for ptxas: keeps its input and fails, which skips the later steps.
-PTXAS = """#!/bin/sh
+# A script in place of ptxas. It keeps the PTX and the host object, and fails, so that the compiler skips the later steps.
+KEEPING_PTXAS = """#!/bin/sh
 for word in "$@"; do
   case "$word" in
     *.ptx) cp "$word" "$KEEP_PTX" ;;
@@ -14,17 +14,17 @@ for word in "$@"; do
 done
 exit 1
 """
-# Instruction limit per warp for programs that may not end: random programs take some thousands.
-MOST_INSTRUCTIONS = '3000000'
-# Variables that would select another ptxas.
-TOOLKITS = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
+# Instruction limit per warp, because a random program may be endless. Random programs that end take a few thousand instructions.
+MAX_WARP_INSTRUCTIONS = '3000000'
+# Environment variables that would make NVIDIA's compiler use another ptxas.
+TOOLKIT_VARIABLES = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
 
 
 def outcome(command, **environment):
-    """The failure, and the whole standard error."""
-    around = {name: value for name, value in os.environ.items() if name not in TOOLKITS}
+    """Runs a command. Returns a description of the failure, empty after success, and the complete standard error."""
+    inherited = {name: value for name, value in os.environ.items() if name not in TOOLKIT_VARIABLES}
     try:
-        done = subprocess.run(command, capture_output=True, timeout=300, env=dict(around, **environment))
+        done = subprocess.run(command, capture_output=True, timeout=300, env=dict(inherited, **environment))
     except subprocess.TimeoutExpired:
         return 'took too long', ''
     stderr_text = ' '.join(done.stderr.decode(errors='replace').split())
@@ -33,40 +33,41 @@ def outcome(command, **environment):
 
 
 def executed(command, **environment):
+    """Runs a command. Returns a description of the failure, empty after success."""
     return outcome(command, **environment)[0]
 
 
 class Reference:
-    """NVIDIA's compiler with another ptxas next to it."""
+    """A copy of NVIDIA's toolkit in which a script takes the place of ptxas."""
 
     def __init__(self, folder, tools, origin=None):
         origin = origin or os.environ.get('REFERENCE') or exit('REFERENCE is not set')
         self.bin, self.tools = f'{folder}/toolkit/bin', tools
         os.makedirs(self.bin)
-        around = os.path.dirname(os.path.abspath(origin))
-        for name in set(os.listdir(around)) - {os.path.basename(os.path.abspath(origin))}:
-            os.symlink(f'{around}/{name}', f'{folder}/toolkit/{name}')
+        toolkit = os.path.dirname(os.path.abspath(origin))
+        for name in set(os.listdir(toolkit)) - {os.path.basename(os.path.abspath(origin))}:
+            os.symlink(f'{toolkit}/{name}', f'{folder}/toolkit/{name}')
         for name in set(os.listdir(origin)) - {'ptxas', 'tileiras'}:
             os.symlink(f'{os.path.abspath(origin)}/{name}', f'{self.bin}/{name}')
-        # Older versions search the library at its path in a toolkit, not in their Python package.
-        library = glob.glob(f'{around}/lib/libnvvm.so*')
-        if library and not os.path.exists(f'{around}/nvvm/lib64'):
-            inside = f'{folder}/toolkit/nvvm'
-            kept = os.listdir(inside) if os.path.exists(inside) else []
-            if os.path.islink(inside):
-                os.unlink(inside)
-            os.makedirs(f'{inside}/lib64')
-            for name in kept:
-                os.symlink(f'{around}/nvvm/{name}', f'{inside}/{name}')
-            os.symlink(library[0], f'{inside}/lib64/libnvvm.so')
-        # It searches ptxas in its own folder.
+        # Older versions search libnvvm in nvvm/lib64, its path in a CUDA toolkit. In the Python package it is in lib.
+        library = glob.glob(f'{toolkit}/lib/libnvvm.so*')
+        if library and not os.path.exists(f'{toolkit}/nvvm/lib64'):
+            nvvm = f'{folder}/toolkit/nvvm'
+            linked_names = os.listdir(nvvm) if os.path.exists(nvvm) else []
+            if os.path.islink(nvvm):
+                os.unlink(nvvm)
+            os.makedirs(f'{nvvm}/lib64')
+            for name in linked_names:
+                os.symlink(f'{toolkit}/nvvm/{name}', f'{nvvm}/{name}')
+            os.symlink(library[0], f'{nvvm}/lib64/libnvvm.so')
+        # Copy tileiras instead of linking it, because it runs the ptxas in its own folder.
         shutil.copy(f'{origin}/tileiras', self.bin)
         with open(f'{self.bin}/ptxas', 'w') as file:
-            file.write(PTXAS)
+            file.write(KEEPING_PTXAS)
         os.chmod(f'{self.bin}/ptxas', 0o755)
 
     def compile(self, bytecode, target, folder):
-        """Writes k.ptx to a new folder; returns the failure."""
+        """Compiles bytecode and writes k.ptx to a new folder. Returns the failure, or an empty string."""
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         command = [f'{self.bin}/tileiras', bytecode, '--gpu-name', target, '-o', f'{folder}/k.cubin']
@@ -74,15 +75,15 @@ class Reference:
         return '' if os.path.exists(f'{folder}/k.ptx') else stderr_text
 
     def execute(self, folder, ptx, launch, out, *options):
-        """Writes the outputs to a folder; returns the failure."""
+        """Executes PTX in tile-sim and writes the outputs to a folder. Returns the failure, or an empty string."""
         os.makedirs(out, exist_ok=True)
         with open(f'{folder}/{ptx}') as file:
             maps = ['--host-object', f'{folder}/k.o', '--allow-native'] if '.hidden' in file.read() else []
-        bounds = ['--instruction-limit', MOST_INSTRUCTIONS]
+        bounds = ['--instruction-limit', MAX_WARP_INSTRUCTIONS]
         return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *bounds, *maps, *options])
 
     def patch(self, folder):
-        """Writes patched.ptx next to k.ptx; returns the applied patches."""
+        """Writes patched.ptx next to k.ptx. Returns the names of the applied patches."""
         with open(f'{folder}/k.ptx') as file:
             text = file.read()
         names = []
@@ -94,20 +95,20 @@ class Reference:
         return ', '.join(names)
 
     def run(self, bytecode, target, launch, folder):
-        """Both; returns the failure."""
+        """Compiles bytecode and executes the PTX. Returns the failure, or an empty string."""
         failed = self.compile(bytecode, target, folder)
         return f'reference: {failed}' if failed else self.execute(folder, 'k.ptx', launch, folder)
 
 
-# Barriers of all threads: of a CTA, of a cluster, and of the workers of a cluster.
+# The barriers that NVIDIA's compiler places after `alloca`: of a CTA, of a cluster, or of the compute warps of a cluster.
 BARRIER = re.compile(r'\s*(bar\.sync|barrier\.sync|barrier\.cluster\.wait|mbarrier\.try_wait)\b')
 
 
-def with_slots_kept(ptx):
-    """One thread allocates memory for `alloca` and passes the pointer to the others through a location in shared memory. Other
-    threads may still read the old contents of that location, and it is reused before all have read the pointer: two barriers are
-    missing. If two CTAs share a tile, the barriers belong to the cluster; there the patch gives the pointer a location of its
-    own."""
+def with_alloca_barriers(ptx):
+    """Adds the two barriers that NVIDIA's code lacks around `alloca`. One thread allocates the memory and passes the pointer to the
+    other threads through a location in shared memory. Before the store, other threads may still read the previous contents of the
+    location. After it, the location is reused before all threads have read the pointer. If two CTAs share a tile block, the barriers
+    would be cluster barriers; the patch then stores the pointer in a separate variable instead."""
     lines = ptx.split('\n')
     before, after, slots = {}, {}, 0
     for number, line in enumerate(lines):
@@ -117,7 +118,7 @@ def with_slots_kept(ptx):
             if barrier is None:
                 continue
             if not re.match(r'\s*(bar|barrier)\.sync\s', lines[barrier]):
-                slots += with_own_register(lines, number, barrier, slots)
+                slots += move_pointer_to_variable(lines, number, barrier, slots)
                 continue
             read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared', lines[i])), barrier)
             before[guard] = after[read] = lines[barrier]
@@ -129,8 +130,9 @@ def with_slots_kept(ptx):
     return '\n'.join(found)
 
 
-def with_own_register(lines, call, barrier, slot):
-    """Whether the pointer was found that the first CTA stores between a call and a barrier, and that is read after the barrier."""
+def move_pointer_to_variable(lines, call, barrier, slot):
+    """Changes the store of the pointer between the allocation call and the barrier, and its load after the barrier, to a separate
+    shared-memory variable. Returns False if it does not find the store or the load."""
     store = next((i for i in range(call, barrier) if re.match(r'\s*st\.shared\.b64\s', lines[i])), None)
     read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared::cluster\.b64 ', lines[i])), None)
     if store is None or read is None:
@@ -142,12 +144,12 @@ def with_own_register(lines, call, barrier, slot):
     return True
 
 
-def with_awaited_wgmma(ptx):
-    """An accumulator is read after the commit of its MMA and before the wait, or one register is read for two MMAs, which the PTX
-    ISA leaves undefined too. The patch waits for each MMA at once."""
+def with_wgmma_waits(ptx):
+    """Adds a wait after each wgmma. Reason: NVIDIA's code reads an accumulator before the wait for its MMA, or uses one register in two
+    MMAs in flight. The PTX ISA leaves both undefined."""
     wait = 'wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;'
     return re.sub(r'wgmma\.mma_async\.[^;]*;', lambda product: f'{product[0]}\n\t{wait}', ptx)
 
 
-# Known faults of its PTX, and their patches; text without the fault stays unchanged.
-PATCHES = {'slot of alloca': with_slots_kept, 'wgmma not awaited': with_awaited_wgmma}
+# The patches of known faults in NVIDIA's PTX. A patch does not change PTX without the fault.
+PATCHES = {'slot of alloca': with_alloca_barriers, 'wgmma not awaited': with_wgmma_waits}

@@ -13,23 +13,23 @@ const FOLDER: &str = "tests/binaries";
 
 #[test]
 fn aa() {
-    hold::<tileaa::Module>(&["tests/lower-as/copies/tma.aa", "tests/lower-as/mma/scaled_by_blocks.aa"]);
+    check_binaries::<tileaa::Module>(&["tests/lower-as/copies/tma.aa", "tests/lower-as/mma/scaled_by_blocks.aa"]);
 }
 
 #[test]
 fn atoms() {
     let fixtures = ["sample", "tensor", "tma"].map(|name| format!("formats/tileas/tests/{name}.as"));
-    hold::<tileas::Module>(&fixtures.each_ref().map(String::as_str));
+    check_binaries::<tileas::Module>(&fixtures.each_ref().map(String::as_str));
 }
 
 #[test]
 fn sched() {
     let fixtures =
         ["sample", "tensor", "tma", "group", "warp_roles/copies"].map(|name| format!("formats/sched/tests/{name}.sched"));
-    hold::<sched::Module>(&fixtures.each_ref().map(String::as_str));
+    check_binaries::<sched::Module>(&fixtures.each_ref().map(String::as_str));
 }
 
-fn hold<P: Payload>(fixtures: &[&str]) {
+fn check_binaries<P: Payload>(fixtures: &[&str]) {
     for fixture in fixtures {
         let text = std::fs::read(root().join(fixture)).unwrap_or_else(|error| panic!("{fixture}: {error}"));
         let file = File::<P>::read(&text, fixture).unwrap_or_else(|error| panic!("{fixture}: {}", error.message));
@@ -40,9 +40,9 @@ fn hold<P: Payload>(fixtures: &[&str]) {
             std::fs::write(&path, binary).expect("the folder is there");
             continue;
         }
-        let kept = std::fs::read(&path).unwrap_or_else(|error| panic!("{FOLDER}/{name}: {error}"));
+        let recorded = std::fs::read(&path).unwrap_or_else(|error| panic!("{FOLDER}/{name}: {error}"));
         assert!(
-            kept == binary,
+            recorded == binary,
             "{fixture} has another binary form than {FOLDER}/{name}. If a type of {} was changed, raise its VERSION; then scripts/bless",
             P::FORMAT
         );

@@ -16,21 +16,21 @@ const STEPS: [usize; 3] = [0, 1, 9];
 /// A program, a target, the options of `tile-lower-as` and those of `tile-sched`.
 type Execution = (ClusterMatmul, &'static str, &'static [&'static str], &'static [&'static str]);
 
-const ALONE: &str = "--cluster=1";
-const TOGETHER: &str = "--cluster=2";
+const SINGLE_CTA: &str = "--cluster=1";
+const CLUSTER_OF_TWO: &str = "--cluster=2";
 const EXECUTIONS: [Execution; 8] = [
-    (MATMUL, "sm_100", &[ALONE], &[]),
-    (MATMUL, "sm_100", &[ALONE], &["--roles=off"]),
-    (MATMUL, "sm_110", &[ALONE, "--tma=off"], &[]),
-    (MATMUL, "sm_120", &[ALONE, "--tma=on"], &["--roles=on"]),
-    (MATMUL, "sm_120", &[ALONE], &["--roles=off"]),
-    (MATMUL, "sm_100", &[TOGETHER], &["--multicast=on"]),
-    (PAIR, "sm_100", &[TOGETHER], &["--cta-pairs=on"]),
-    (PAIR, "sm_100", &[TOGETHER], &["--multicast=off", "--cta-pairs=off"]),
+    (MATMUL, "sm_100", &[SINGLE_CTA], &[]),
+    (MATMUL, "sm_100", &[SINGLE_CTA], &["--roles=off"]),
+    (MATMUL, "sm_110", &[SINGLE_CTA, "--tma=off"], &[]),
+    (MATMUL, "sm_120", &[SINGLE_CTA, "--tma=on"], &["--roles=on"]),
+    (MATMUL, "sm_120", &[SINGLE_CTA], &["--roles=off"]),
+    (MATMUL, "sm_100", &[CLUSTER_OF_TWO], &["--multicast=on"]),
+    (PAIR, "sm_100", &[CLUSTER_OF_TWO], &["--cta-pairs=on"]),
+    (PAIR, "sm_100", &[CLUSTER_OF_TWO], &["--multicast=off", "--cta-pairs=off"]),
 ];
 
-fn text((product, target, lowering, scheduling): Execution) -> String {
-    product.scheduled(target, &[lowering, &["--clc=on"]].concat(), scheduling)
+fn text((matmul, target, lowering, scheduling): Execution) -> String {
+    matmul.scheduled(target, &[lowering, &["--clc=on"]].concat(), scheduling)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn ctas_steal_work() {
     });
 }
 
-/// One tile block more or fewer than the launch has, and CTAs that find none left to steal.
+/// Grids of one tile block, and of several along either axis. Some CTAs find none left to steal.
 #[test]
 fn any_number_of_tile_blocks_is_right() {
     for_each(&[[1, 1], [2, 1], [1, 5]], |tiles| {
@@ -70,34 +70,34 @@ fn answers_are_waited_for_and_read_by_all() {
         let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("tile-ptx has written it");
         let mut mutants = vec![
             (
-                "the bytes that come",
+                "the transaction count",
                 ptx.replace("mbarrier.arrive.expect_tx.shared.b64 state, [", "mbarrier.arrive.shared.b64 state, [")
                     .replace("], 16; }", "]; }"),
             ),
-            ("all that read", fewer_readers(&ptx)),
+            ("the arrivals of all readers", fewer_readers(&ptx)),
         ];
         if ptx.contains("bytes.multicast::cluster::all") {
-            mutants.push(("the answer for both blocks", ptx.replace("bytes.multicast::cluster::all", "bytes")));
-            mutants.push(("the block that asks", ptx.replace("mapa.shared::cluster.u32 there, there, 0; setp", "setp")));
+            mutants.push(("the response for both CTAs", ptx.replace("bytes.multicast::cluster::all", "bytes")));
+            mutants.push(("the CTA that sends the request", ptx.replace("mapa.shared::cluster.u32 there, there, 0; setp", "setp")));
         }
         for (what, mutant) in mutants {
             assert!(mutant != ptx, "{execution:?}: without {what} it is the same");
             if !is_detected(folder.path(), &mutant, &expected) {
-                return Err(format!("{execution:?}: tile-sim sees nothing without {what}"));
+                return Err(format!("{execution:?}: tile-sim detects nothing without {what}"));
             }
         }
         Ok(())
     });
 }
 
-/// The stage of a CLC response is released before all warps have read it.
+/// PTX whose barriers expect one arrival fewer, so that a stage of a CLC response is released before all warps have read it.
 fn fewer_readers(ptx: &str) -> String {
-    let fewer = |line: &str| {
+    let with_fewer_arrivals = |line: &str| {
         let (start, count) = line.strip_prefix("\tmbarrier.init")?.strip_suffix(';')?.rsplit_once("], ")?;
         let count: u32 = count.parse().ok().filter(|count| *count > 1)?;
         Some(format!("\tmbarrier.init{start}], {};", count - 1))
     };
-    ptx.lines().map(|line| fewer(line).unwrap_or_else(|| line.into()) + "\n").collect()
+    ptx.lines().map(|line| with_fewer_arrivals(line).unwrap_or_else(|| line.into()) + "\n").collect()
 }
 
 /// The memory of CLC responses overlaps no other buffer.
@@ -106,13 +106,13 @@ fn answers_lie_apart() {
     let text = text(EXECUTIONS[0]);
     let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("the function has a size of shared memory");
     let bytes: u32 = line.trim().trim_start_matches("shared_bytes: ").trim_end_matches(',').parse().expect("a number");
-    let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
-    let broken = [
-        (of(&text, bytes - 8), "from a multiple of 16"),
-        (of(&text, bytes - 16), "something else overlaps the CLC responses"),
+    let with_shared_bytes = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
+    let invalid = [
+        (with_shared_bytes(&text, bytes - 8), "from a multiple of 16"),
+        (with_shared_bytes(&text, bytes - 16), "something else overlaps the CLC responses"),
         (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "no cluster launch control"),
     ];
-    for (text, message) in broken {
+    for (text, message) in invalid {
         let reported = hazard_checked(&text).err().unwrap_or_default();
         assert!(reported.contains(message), "the verifier reports '{reported}', not '{message}'");
     }
@@ -134,30 +134,30 @@ fn stolen_blocks_are_requested_per_iteration() {
   return
 }
 ";
-    let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
+    let second_loop = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
     let nested =
         "    (%iteration: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
-    let refused = |from: &str, to: &str, message: &str| {
+    let assert_refused = |from: &str, to: &str, message: &str| {
         let text = format!("{HEAD}{}", edited(BODY, from, to));
         let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();
         assert!(reported.contains(message), "'{reported}' instead of '{message}':\n{text}");
     };
     File::<tileaa::Module>::read(format!("{HEAD}{BODY}").as_bytes(), "case").expect("nothing is wrong with it");
-    refused("lower: %zero", "lower: %one", "a CLC loop counts from 0 in steps of 1");
-    refused("step: %one", "step: %all", "a CLC loop counts from 0 in steps of 1");
-    refused("upper: %all", "upper: %one", "belongs to no iteration of the CLC loop");
-    refused("iteration: %iteration", "iteration: %one", "belongs to no iteration of the CLC loop");
-    refused("axis: 0", "axis: 3", "the grid has three axes");
-    refused("  return\n", again, "there are two CLC loops");
-    refused("    (%iteration: i32)\n", nested, "the CLC block count may only be the end of the CLC loop");
-    refused(
+    assert_refused("lower: %zero", "lower: %one", "a CLC loop counts from 0 in steps of 1");
+    assert_refused("step: %one", "step: %all", "a CLC loop counts from 0 in steps of 1");
+    assert_refused("upper: %all", "upper: %one", "belongs to no iteration of the CLC loop");
+    assert_refused("iteration: %iteration", "iteration: %one", "belongs to no iteration of the CLC loop");
+    assert_refused("axis: 0", "axis: 3", "the grid has three axes");
+    assert_refused("  return\n", second_loop, "there are two CLC loops");
+    assert_refused("    (%iteration: i32)\n", nested, "the CLC block count may only be the end of the CLC loop");
+    assert_refused(
         "    continue\n",
         "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n",
         "the CLC block count may only be the end of the CLC loop",
     );
 }
 
-/// Where something must execute once, or a target cannot, the option is refused.
+/// An option is refused if the kernel must execute something once, or if the target has no cluster launch control.
 #[test]
 fn side_effects_that_happen_once_are_not_stolen() {
     for (kernel, target, message) in [

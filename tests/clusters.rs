@@ -6,7 +6,7 @@ use tests::scheduled::{all_executions_leave, detected_by_both, edited, execution
 use tests::{for_each, temporary};
 
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
-/// One case; a quarter of its tile has rows enough for tensor memory.
+/// A matmul with tiles so large that a quarter of one still has enough rows for tensor memory.
 const LARGE: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
 /// Step counts: none, fewer than the pipeline has stages, and many times its depth.
 const STEPS: [usize; 4] = [0, 1, 3, 24];
@@ -28,8 +28,8 @@ const EXECUTIONS: [Execution; 7] = [
     (LARGE, "sm_100", FOUR, &["--roles=auto"], [0, 1]),
 ];
 
-fn text((product, target, cluster, options, _): Execution) -> String {
-    product.scheduled(target, &[cluster], &[options, &["--multicast=on"]].concat())
+fn text((matmul, target, cluster, options, _): Execution) -> String {
+    matmul.scheduled(target, &[cluster], &[options, &["--multicast=on"]].concat())
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn tma_loads_are_multicast_in_a_cluster() {
         EXECUTIONS.into_iter().flat_map(|execution| STEPS.map(|steps| (execution, steps))).collect();
     for_each(&cases, |(execution, steps)| {
         let (folder, text) = (temporary(), text(*execution));
-        let [together, _] = execution.4;
-        if !text.contains(&format!("multicast: [{together}]")) {
-            return Err(format!("the blocks do not fill buffer{together} together"));
+        let [multicast_buffer, _] = execution.4;
+        if !text.contains(&format!("multicast: [{multicast_buffer}]")) {
+            return Err(format!("the CTAs do not fill buffer{multicast_buffer} together"));
         }
         hazard_checked(&text)?;
         let expected = execution.0.launch(folder.path(), *steps);
@@ -54,15 +54,15 @@ fn tma_loads_are_multicast_in_a_cluster() {
 fn the_hazard_checker_executes_all_ctas() {
     for_each(&EXECUTIONS, |execution| {
         let text = text(*execution);
-        let [together, own] = execution.4;
+        let [multicast_buffer, per_cta_buffer] = execution.4;
         let table = text.lines().find(|line| line.contains("multicast: ")).expect("a pipeline is multicast");
         let number = |word: &str| table.split_once(word).and_then(|(_, rest)| rest.split([',', ')']).next()?.parse::<u32>().ok());
         let empty = number("empty: ").expect("the table has the number of consumer arrivals");
-        let broken = [
+        let mutants = [
             (edited(&text, &format!("empty: {empty}"), &format!("empty: {}", empty / 2)), "free a stage of pipeline0"),
-            (edited(&text, &format!(", multicast: [{together}]"), ""), "free a stage of pipeline0"),
+            (edited(&text, &format!(", multicast: [{multicast_buffer}]"), ""), "free a stage of pipeline0"),
         ];
-        for (text, message) in broken {
+        for (text, message) in mutants {
             let reported = hazard_checked(&text).err().unwrap_or_default();
             if !reported.contains(message) {
                 return Err(format!("{execution:?}: the hazard checker reports '{reported}', not '{message}'"));
@@ -72,11 +72,14 @@ fn the_hazard_checker_executes_all_ctas() {
             written(folder.path(), &text);
             detected_by_both(folder.path(), &expected, &reported)?;
         }
-        let others =
-            [(own.to_string(), "each CTA copies tiles of its own"), (String::new(), "multicasts into none of its buffers")];
-        for (buffers, message) in others {
+        let invalid_lists = [
+            (per_cta_buffer.to_string(), "each CTA copies tiles of its own"),
+            (String::new(), "multicasts into none of its buffers"),
+        ];
+        for (buffers, message) in invalid_lists {
             let reported =
-                hazard_checked(&edited(&text, &format!("multicast: [{together}]"), &format!("multicast: [{buffers}]"))).err();
+                hazard_checked(&edited(&text, &format!("multicast: [{multicast_buffer}]"), &format!("multicast: [{buffers}]")))
+                    .err();
             if !reported.as_ref().is_some_and(|reported| reported.contains(message)) {
                 return Err(format!("{execution:?}: the hazard checker reports {reported:?}, not '{message}'"));
             }
@@ -102,12 +105,12 @@ fn the_barriers_of_a_cluster_are_needed() {
                 lines_without(&ptx, "barrier.cluster.arrive.aligned").replace("barrier.cluster.wait.aligned", "bar.sync 0"),
             ),
             ("the barrier at the end", lines_without(&lines_without(&ptx, "barrier.cluster.arrive;"), "barrier.cluster.wait;")),
-            ("the bytes that come", ptx.replace(&format!("], {bytes};"), &format!("], {};", bytes / 2))),
+            ("the bytes of the other CTA", ptx.replace(&format!("], {bytes};"), &format!("], {};", bytes / 2))),
             ("TMA copies for both CTAs", ptx.replace(".multicast::cluster [", " [").replace("], %rs1;", "];")),
         ];
         for (what, mutant) in mutants {
             if !is_detected(folder.path(), &mutant, &expected) {
-                return Err(format!("{execution:?}: tile-sim sees nothing without {what}"));
+                return Err(format!("{execution:?}: tile-sim detects nothing without {what}"));
             }
         }
         Ok(())

@@ -8,12 +8,12 @@ use tests::{finish, root, temporary, tool};
 
 const CASES: [&str; 3] = ["matmul_f16", "softmax", "row_max"];
 
-/// All files of a compilation in `folder`, by name.
-fn compiled(folder: &Path, case: &str, surroundings: impl Fn(&mut Command)) -> Vec<(String, Vec<u8>)> {
+/// The files of all stages of a compilation in `folder`, sorted by name.
+fn compiled(folder: &Path, case: &str, environment: impl Fn(&mut Command)) -> Vec<(String, Vec<u8>)> {
     fs::copy(root().join("tests/run").join(case).join("kernel.tileirbc"), folder.join("k.bc")).unwrap();
     let mut command = Command::new(tool("tileiras"));
     command.args(["k.bc", "--gpu-name=sm_90", "--lineinfo", "--save-temps=kept", "-o", "k.cubin"]).current_dir(folder);
-    surroundings(&mut command);
+    environment(&mut command);
     finish(command, b"").ok(case);
     let mut files: Vec<_> = tests::files_below(&folder.join("kept"))
         .into_iter()
@@ -45,8 +45,8 @@ fn surroundings_do_not_show() {
                 command.args(["--max-memory=3000", "--max-time=500"]).env("RAYON_NUM_THREADS", "1").env("MALLOC_ARENA_MAX", "1");
             }),
         ];
-        for (what, surroundings) in variants {
-            let got = compiled(&deep, case, surroundings);
+        for (what, environment) in variants {
+            let got = compiled(&deep, case, environment);
             for ((name, got), (_, expected)) in got.iter().zip(&expected) {
                 assert!(got == expected, "{case}: {name} depends on {what}");
             }

@@ -45,12 +45,12 @@ fn rows(source: &str) -> Vec<Row> {
 }
 
 /// The name of a field's type on the page.
-fn described(ty: &str) -> String {
+fn type_name(ty: &str) -> String {
     if let Some(inner) = ty.strip_prefix("Option<").and_then(|ty| ty.strip_suffix('>')) {
-        return format!("{}?", described(inner));
+        return format!("{}?", type_name(inner));
     }
     if let Some(inner) = ty.strip_prefix("Vec<").and_then(|ty| ty.strip_suffix('>')) {
-        return format!("[{}]", described(inner));
+        return format!("[{}]", type_name(inner));
     }
     match ty.rsplit("::").next().unwrap_or(ty) {
         "Value" => "value",
@@ -70,7 +70,7 @@ fn page() -> String {
     for (file, title) in TABLES {
         out.push_str(&format!("\n## {title}\n\n| op | fields | what it does |\n|---|---|---|\n"));
         for Row { mnemonic, fields, summary } in rows(&text(&root().join(file))) {
-            let fields: Vec<String> = fields.iter().map(|(name, ty)| format!("{name}: {}", described(ty))).collect();
+            let fields: Vec<String> = fields.iter().map(|(name, ty)| format!("{name}: {}", type_name(ty))).collect();
             let summary = summary.replace('|', "\\|").replace("[`", "`").replace("`]", "`");
             out.push_str(&format!("| `{mnemonic}` | {} | {summary} |\n", fields.join(", ")));
         }
@@ -79,7 +79,7 @@ fn page() -> String {
 }
 
 /// Checks that a page equals its generated text. With `BLESS` set, writes the page.
-fn is_current(page: &str, generated: &str) {
+fn check_is_current(page: &str, generated: &str) {
     let path = root().join(page);
     if blessing() {
         std::fs::write(&path, generated).expect("the page can be written");
@@ -89,12 +89,12 @@ fn is_current(page: &str, generated: &str) {
 
 #[test]
 fn error_codes_page_is_current() {
-    is_current("docs/error-codes.md", &common::explain::page());
+    check_is_current("docs/error-codes.md", &common::explain::page());
 }
 
 #[test]
 fn ops_page_is_current() {
-    is_current("docs/formats/ops.md", &page());
+    check_is_current("docs/formats/ops.md", &page());
     assert!(TABLES.iter().all(|(file, _)| rows(&text(&root().join(file))).len() > 4), "an op table was not found");
 }
 
@@ -141,4 +141,17 @@ fn the_means_of_measurements_are_those_of_the_table() {
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
     let reported = format!("{mean:.2} of the time of NVIDIA's in the geometric mean and {median:.2} in the median");
     assert!(readme.contains(&reported), "README.md lacks: {reported}");
+}
+
+/// The table of passes in the header of `tile-lower-as`, and its table `PASSES`.
+#[test]
+fn the_header_of_a_tool_lists_its_passes() {
+    let source = text(&root().join("tools/tile-lower-as/src/lib.rs"));
+    let (header, code) = source.split_once("\nmod ").expect("the file has modules");
+    let first_cell = |line: &str| Some(line.strip_prefix("//! | `")?.split_once('`')?.0.to_string());
+    let documented: Vec<String> = header.lines().filter_map(first_cell).collect();
+    let (_, table) = code.split_once("PASSES: &[").expect("the file has a table of passes");
+    let (table, _) = table.split_once("\n];").expect("the table ends");
+    let passes: Vec<&str> = table.split("name: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(passes.len() > 2 && documented == passes, "{documented:?}, {passes:?}");
 }

@@ -5,14 +5,18 @@
 //! --check` reports that, and then any result is allowed. A race in a `.sched` file must be reported in the PTX too.
 //!
 //! The files are the examples of `tests/run`, lowered and printed. An edit changes a name, type, number, layout or line of the
-//! text. The mutants are the same in every run. `TILEWORKS_MUTANTS` sets their number per format and the first one.
+//! text. The mutants are the same in every run, and each is a case: `sched/17`. `TILEWORKS_MUTANTS` sets their number per format and
+//! the first one.
 
 use base::{File, Payload};
 use fuzz_targets::mutate::{Random, edited};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::compare::Expect;
-use tests::{Ran, folders, for_each, root, run, temporary};
+use tests::suite::{Checked, Suite};
+use tests::{Memo, Ran, folders, root, run, temporary};
 
 /// Mutants per format in the test command.
 const MUTANTS: u64 = 400;
@@ -23,37 +27,57 @@ const RACES: [&str; 2] = ["RUN077", "RUN078"];
 /// The stages after `.tile`, with the format that each writes.
 const STAGES: [(&str, &str); 4] = [("tile-lower-aa", "aa"), ("tile-lower-as", "as"), ("tile-sched", "sched"), ("tile-ptx", "ptx")];
 
-/// The files of a format as text, with the case of each, for two targets if the format names one.
-fn files(stages: usize, phase: &str) -> Vec<(PathBuf, String)> {
-    let mut files = Vec::new();
-    for case in folders(&root().join("tests/run")) {
-        let targets: &[&str] = if stages > 1 { &["sm_80", "sm_120"] } else { &["sm_80"] };
-        for target in targets {
-            files.extend(lowered(&case, target, stages, phase).map(|text| (case.clone(), text)));
-        }
-    }
-    assert!(files.len() > 10, "only {} examples could be lowered", files.len());
-    files
+/// A kernel of `tests/run`, for a target.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Program {
+    case: PathBuf,
+    target: &'static str,
 }
 
-/// Returns None if a stage does not support the example on this target. The last stage stops after the phase, if one is given.
-fn lowered(case: &Path, target: &str, stages: usize, phase: &str) -> Option<String> {
-    let text = case.join("kernel.tile");
-    let program = if text.is_file() { text } else { case.join("kernel.tileirbc") };
-    let mut file = run("tile-read", &[&program], b"").ok(&program.display().to_string());
-    for (i, (tool, _)) in STAGES[..stages].iter().enumerate() {
-        let mut arguments = arguments(tool, target);
-        if i + 1 == stages {
-            arguments.push("--format=text");
-            arguments.extend((!phase.is_empty()).then_some(["--stop-after", phase]).into_iter().flatten());
-        }
-        let ran = run(tool, &arguments, &file);
-        if ran.code == Some(3) {
-            return None;
-        }
-        file = ran.ok(tool);
+/// The programs of a format, for two targets if the format names one.
+fn programs(stages: usize) -> Vec<Program> {
+    let compiles_for = |case: &Path, target: &str| match std::fs::read_to_string(case.join("targets")) {
+        Ok(listed) => listed.lines().any(|line| line == target),
+        Err(_) => true,
+    };
+    let targets: &[&str] = if stages > 1 { &["sm_80", "sm_120"] } else { &["sm_80"] };
+    let mut programs = Vec::new();
+    for case in folders(&root().join("tests/run")) {
+        let targets = targets.iter().filter(|target| compiles_for(&case, target));
+        programs.extend(targets.map(|target| Program { case: case.clone(), target }));
     }
-    Some(String::from_utf8(file).expect("text is UTF-8"))
+    programs
+}
+
+impl Program {
+    /// The file after this number of stages.
+    fn lowered(&self, stages: usize) -> Arc<Vec<u8>> {
+        static FILES: Memo<(Program, usize), Arc<Vec<u8>>> = Memo::new();
+        FILES.get((self.clone(), stages), || {
+            let Some(previous) = stages.checked_sub(1) else { return Arc::new(self.read()) };
+            let tool = STAGES[previous].0;
+            Arc::new(run(tool, &arguments(tool, self.target), &self.lowered(previous)).ok(tool))
+        })
+    }
+
+    fn read(&self) -> Vec<u8> {
+        let text = self.case.join("kernel.tile");
+        let program = if text.is_file() { text } else { self.case.join("kernel.tileirbc") };
+        run("tile-read", &[&program], b"").ok(&program.display().to_string())
+    }
+
+    /// The file of a format as text. The last stage stops after the phase, if one is given.
+    fn text(&self, format: &Format) -> Arc<str> {
+        static TEXTS: Memo<(Program, &str), Arc<str>> = Memo::new();
+        TEXTS.get((self.clone(), format.name), || {
+            let tool = STAGES[format.stages - 1].0;
+            let mut arguments = arguments(tool, self.target);
+            arguments.push("--format=text");
+            arguments.extend((!format.phase.is_empty()).then_some(["--stop-after", format.phase]).into_iter().flatten());
+            let text = run(tool, &arguments, &self.lowered(format.stages - 1)).ok(tool);
+            String::from_utf8(text).expect("text is UTF-8").into()
+        })
+    }
 }
 
 fn arguments<'a>(tool: &str, target: &'a str) -> Vec<&'a str> {
@@ -141,71 +165,83 @@ fn compiled(text: &str, next: usize) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(file))
 }
 
-/// `least` has the minimum percentage of mutants that still are programs, and of those with equal results in PTX. Each is about
-/// four fifths of the measurement with 400 mutants in November 2026 (10 to 14 %, and 9 to 13 %).
-fn hold<P: Payload>(stages: usize, phase: &str, least: [u64; 2]) {
-    let files = files(stages, phase);
-    let kind = STAGES[stages - 1].1;
-    // A stage can resume from its own file of an earlier phase.
-    let next = if phase.is_empty() { stages } else { stages - 1 };
-    let (count, first) = amount();
-    let numbers: Vec<u64> = (first..first + count).collect();
-    let tally = Tally::default();
-    for_each(&numbers, |number| {
+/// A stage file, and the phase of the last stage after which it is taken.
+struct Format {
+    name: &'static str,
+    stages: usize,
+    phase: &'static str,
+    /// The minimum percentages of mutants that still are programs, and of those with equal results in PTX. Each is about four
+    /// fifths of the measurement with 400 mutants in November 2026 (10 to 14 %, and 9 to 13 %).
+    least: [usize; 2],
+    accepts: fn(&str) -> bool,
+}
+
+fn accepts<P: Payload>(text: &str) -> bool {
+    File::<P>::read(text.as_bytes(), "mutant").is_ok()
+}
+
+static FORMATS: [Format; 5] = [
+    Format { name: "aa", stages: 1, phase: "", least: [11, 10], accepts: accepts::<tileaa::Module> },
+    Format { name: "as", stages: 2, phase: "", least: [10, 9], accepts: accepts::<tileas::Module> },
+    Format { name: "sched", stages: 3, phase: "", least: [8, 7], accepts: accepts::<sched::Module> },
+    Format { name: "analysis", stages: 3, phase: "analysis", least: [9, 8], accepts: accepts::<sched::Module> },
+    Format { name: "alloc", stages: 3, phase: "alloc", least: [10, 9], accepts: accepts::<sched::Module> },
+];
+
+impl Format {
+    fn check(&self, program: &Program, number: u64, tally: &Tally) -> Checked {
+        let kind = STAGES[self.stages - 1].1;
+        // A stage can resume from its own file of an earlier phase.
+        let next = if self.phase.is_empty() { self.stages } else { self.stages - 1 };
         let mut random = Random::new(0x5EED ^ (number + 1) << 20);
         random.below(2);
-        let (case, text) = &files[*number as usize % files.len()];
-        let text = edited(text, &mut random);
-        if File::<P>::read(text.as_bytes(), "mutant").is_err() {
+        let text = edited(&program.text(self), &mut random);
+        if !(self.accepts)(&text) {
             return Ok(());
         }
         Tally::count(&tally.taken);
-        let fate = compiled(&text, next).and_then(|ptx| ptx.map(|ptx| compare(&text, kind, &ptx, case)).transpose());
+        let fate = compiled(&text, next).and_then(|ptx| ptx.map(|ptx| compare(&text, kind, &ptx, &program.case)).transpose());
         match fate {
             Ok(None) => {}
             Ok(Some(Fate::Alike)) => Tally::count(&tally.alike),
             Ok(Some(Fate::Faulty)) => Tally::count(&tally.faulty),
             Ok(Some(Fate::Undecided)) => Tally::count(&tally.undecided),
             Err(complaint) => {
-                let kept = std::env::temp_dir().join(format!("mutant-{phase}{number}.{kind}"));
+                let kept = std::env::temp_dir().join(format!("mutant-{}{number}.{kind}", self.name));
                 std::fs::write(&kept, &text).map_err(|error| error.to_string())?;
-                let case = case.file_name().expect("a case has a name").to_string_lossy();
-                return Err(format!("mutant {number} of {case}, see {}: {complaint}", kept.display()));
+                return Err(format!("{}, see {}: {complaint}", program.case.display(), kept.display()));
             }
         }
         Ok(())
-    });
-    let Tally { taken, alike, faulty, undecided } = tally;
-    let (taken, alike) = (taken.into_inner(), alike.into_inner());
-    let (faulty, undecided) = (faulty.into_inner(), undecided.into_inner());
-    println!(
-        "of {count} mutants {taken} were still programs, {alike} did the same in PTX, {faulty} were faulty, {undecided} undecided"
-    );
-    assert!(taken as u64 >= count * least[0] / 100, "only {taken} of {count} mutants were still programs");
-    assert!(alike as u64 >= count * least[1] / 100, "only {alike} of {count} mutants were executed and did the same in PTX");
+    }
+
+    /// Enough edits leave a program.
+    fn check_tally(&self, tally: &Tally, count: usize) -> Checked {
+        let [taken, alike, faulty, undecided] =
+            [&tally.taken, &tally.alike, &tally.faulty, &tally.undecided].map(|counter| counter.load(Ordering::Relaxed));
+        println!(
+            "{}: of {count} mutants {taken} were still programs, {alike} did the same in PTX, {faulty} were faulty, {undecided} undecided",
+            self.name
+        );
+        if taken * 100 >= count * self.least[0] && alike * 100 >= count * self.least[1] {
+            return Ok(());
+        }
+        Err(format!("at least {} % must be programs, and {} % do the same in PTX", self.least[0], self.least[1]))
+    }
 }
 
-#[test]
-fn edited_aa_files_are_refused_or_lowered() {
-    hold::<tileaa::Module>(1, "", [11, 10]);
-}
-
-#[test]
-fn edited_as_files_are_refused_or_scheduled() {
-    hold::<tileas::Module>(2, "", [10, 9]);
-}
-
-#[test]
-fn edited_sched_files_are_refused_or_emitted() {
-    hold::<sched::Module>(3, "", [8, 7]);
-}
-
-#[test]
-fn edited_schedules_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "analysis", [9, 8]);
-}
-
-#[test]
-fn edited_placements_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "alloc", [10, 9]);
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    let (count, first) = amount();
+    for format in &FORMATS {
+        let (programs, tally) = (programs(format.stages), Arc::new(Tally::default()));
+        assert!(programs.len() > 10, "only {} examples", programs.len());
+        for number in first..first + count {
+            let program = programs[number as usize % programs.len()].clone();
+            let tally = Arc::clone(&tally);
+            suite.case(format!("{}/{number}", format.name), move || format.check(&program, number, &tally));
+        }
+        suite.summary(format.name, move || format.check_tally(&tally, count as usize));
+    }
+    suite.run()
 }

@@ -1,10 +1,13 @@
 //! Faults injected into the stages, one at a time, and the tool that detects each: `tile-validate`, on a kernel that depends on the
 //! broken rule. In test builds the stages query `common::fault_injection` for a rule to break.
+//!
+//! A case is a fault (`fault/ptx.wait`), or a kernel without one (`clean/matmul_f16/sm_80`).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::Command;
-use tests::{Ran, files_below, finish, for_each, root, temporary, tool};
+use std::process::{Command, ExitCode};
+use tests::suite::{Checked, Suite};
+use tests::{Ran, files_below, finish, root, temporary, tests, tool};
 
 /// A fault, whose name begins with its stage; the rule that it breaks; a kernel of `tests/fault-injection` or `tests/run`; the
 /// target.
@@ -81,8 +84,8 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("ptx.rows", "each gathered row has its own index", "views", "sm_80"),
     ("ptx.select", "a selection takes the first where the condition holds", "numbers", "sm_80"),
     ("ptx.shift", "a shift to the right keeps the sign", "numbers", "sm_80"),
-    ("ptx.sides", "all lanes of a group get what the first has", "reduce_sides", "sm_80"),
-    ("ptx.slice", "a slice begins at its place", "slices", "sm_80"),
+    ("ptx.sides", "all lanes of a group get the value of the first", "reduce_sides", "sm_80"),
+    ("ptx.slice", "a slice begins at its offset", "slices", "sm_80"),
     ("ptx.stage", "each access is to its own stage", "matmul_f16", "sm_80"),
     ("ptx.step", "the stride of tiles is that of the view", "views", "sm_80"),
     ("ptx.table", "each element of a constant has its own value", "slices", "sm_80"),
@@ -133,34 +136,37 @@ fn need_tools() {
     }
 }
 
-/// The stages of a release build break no rule, so there is nothing to detect.
-#[test]
-#[cfg_attr(not(debug_assertions), ignore = "only builds with debug assertions can inject faults")]
-fn each_injected_fault_is_found() {
-    need_tools();
-    for_each(FAULTS, |(fault, rule, kernel, target)| {
-        let ran = validate(kernel, target, Some(fault));
-        let first = ran.stderr.lines().next().unwrap_or_default();
-        println!("{fault:16} {rule:70} {kernel:14} {target:7} {first}");
-        match ran.code {
-            Some(1) if first.contains("VAL001") => Ok(()),
-            code => Err(format!("{fault}, '{rule}', on {kernel} for {target}: {code:?} {first}")),
-        }
-    });
+fn is_found(fault: &str, rule: &str, kernel: &str, target: &str) -> Checked {
+    let ran = validate(kernel, target, Some(fault));
+    let first = ran.stderr.lines().next().unwrap_or_default();
+    match ran.code {
+        Some(1) if first.contains("VAL001") => Ok(()),
+        code => Err(format!("'{rule}' is broken, and tile-validate ends with {code:?}: {first}")),
+    }
 }
 
-#[test]
-fn without_a_fault_nothing_is_found() {
-    need_tools();
-    let kernels: BTreeSet<_> = FAULTS.iter().map(|(.., kernel, target)| (*kernel, *target)).collect();
-    let kernels: Vec<_> = kernels.into_iter().collect();
-    for_each(&kernels, |(kernel, target)| match validate(kernel, target, None) {
+fn is_clean(kernel: &str, target: &str) -> Checked {
+    match validate(kernel, target, None) {
         Ran { code: Some(0), .. } => Ok(()),
-        ran => Err(format!("{kernel} for {target}: {:?} {}", ran.code, ran.stderr)),
-    });
+        ran => Err(format!("tile-validate ends with {:?}: {}", ran.code, ran.stderr)),
+    }
 }
 
-#[test]
+fn main() -> ExitCode {
+    need_tools();
+    let mut suite = Suite::new();
+    // The stages of a release build break no rule, so there is nothing to detect.
+    for (fault, rule, kernel, target) in FAULTS.iter().filter(|_| cfg!(debug_assertions)) {
+        suite.case(format!("fault/{fault}"), || is_found(fault, rule, kernel, target));
+    }
+    let kernels: BTreeSet<_> = FAULTS.iter().map(|(.., kernel, target)| (*kernel, *target)).collect();
+    for (kernel, target) in kernels {
+        suite.case(format!("clean/{kernel}/{target}"), || is_clean(kernel, target));
+    }
+    suite.functions("rules/", tests![the_stages_check_exactly_the_faults_of_the_table]);
+    suite.run()
+}
+
 fn the_stages_check_exactly_the_faults_of_the_table() {
     let table: BTreeSet<String> = FAULTS.iter().map(|(fault, ..)| fault.to_string()).collect();
     let sources = files_below(&root().join("tools")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));

@@ -3,7 +3,7 @@
 
 use tests::{run, temporary, tool_names};
 
-fn agree(arguments: &[&str]) {
+fn check_random_programs(arguments: &[&str]) {
     // `tile-fuzz` starts the tools next to it; first check that all of them exist and are up to date.
     tool_names().iter().for_each(|name| _ = tests::tool(name));
     let folder = temporary();
@@ -14,15 +14,15 @@ fn agree(arguments: &[&str]) {
 
 #[test]
 fn random_programs_compute_the_same_everywhere() {
-    agree(&["--seed=1", "--count=150"]);
+    check_random_programs(&["--seed=1", "--count=150"]);
 }
 
 #[test]
 fn loop_iterations_that_share_memory_compute_the_same_everywhere() {
-    agree(&["--seed=1", "--count=100", "--theme=loops"]);
+    check_random_programs(&["--seed=1", "--count=100", "--theme=loops"]);
 }
 
 #[test]
 fn random_matmuls_compute_the_same_everywhere() {
-    agree(&["--seed=1", "--count=50", "--theme=mma"]);
+    check_random_programs(&["--seed=1", "--count=50", "--theme=mma"]);
 }

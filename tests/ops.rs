@@ -1,11 +1,15 @@
-//! Every op, type and variant over edge inputs, in `tile-run` and in PTX, against the results of NVIDIA's compiler.
+//! Every op, type and variant over edge inputs, in `tile-run` and in PTX, against the results of NVIDIA's compiler. A case is a kernel
+//! of `tests/ops` with its rows, as written (`f16_arithmetic/as_written`) or for a target (`f16_arithmetic/sm_80`).
 //!
 //! `scripts/op_table.py` generates the kernels and `rows.txt` of `tests/ops`, and documents the format. `reasons.toml` explains
 //! each row that differs from the reference: each such row has one reason, and each reason has rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use tests::{for_each, root, run, temporary};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tests::suite::{Checked, Suite};
+use tests::{root, run, temporary, tests};
 
 /// Elements of a row.
 const COUNT: usize = 256;
@@ -134,7 +138,7 @@ fn prepare(kernel: &str, to: &Path) {
 }
 
 /// Executes a file and compares the rows of its kernel.
-fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row], reasons: &[Reason]) -> Result<(), String> {
+fn execute(tool: &str, file: &str, at: &Path, rows: &[Row], reasons: &[Reason]) -> Checked {
     let (launch, out) = (at.join("launch.json").display().to_string(), at.join("out").display().to_string());
     std::fs::create_dir_all(&out).expect("a new folder");
     let ran = run(tool, &[file, "--launch", &launch, "--out-dir", &out], b"");
@@ -159,31 +163,60 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row], reasons: &[Reason])
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("; ")) }
 }
 
-#[test]
-fn every_op_variant_gives_the_reference_value() {
-    let (rows, reasons) = (rows(), reasons().reason);
-    let mut kernels: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    rows.iter().for_each(|row| kernels.entry(&row.kernel).or_default().push(row));
-    let kernels: Vec<_> = kernels.into_iter().collect();
-    assert!(kernels.len() > 20);
-    for_each(&kernels, |(kernel, rows)| {
+/// The rows of a kernel, in the order of its outputs.
+struct Kernel {
+    name: String,
+    rows: Vec<Row>,
+    reasons: Arc<Vec<Reason>>,
+}
+
+impl Kernel {
+    fn source(&self) -> String {
+        folder().join(format!("{}.tile", self.name)).display().to_string()
+    }
+
+    fn as_written(&self) -> Checked {
+        let folder = temporary();
+        prepare(&self.name, folder.path());
+        execute("tile-run", &self.source(), folder.path(), &self.rows, &self.reasons)
+    }
+
+    /// As PTX. A target without the types of the kernel refuses it.
+    fn compiled(&self, target: &str) -> Checked {
         let folder = temporary();
         let at = folder.path();
-        prepare(kernel, at);
-        let source = self::folder().join(format!("{kernel}.tile")).display().to_string();
-        execute("tile-run", &source, at, rows, &reasons).map_err(|complaint| format!("{kernel}: {complaint}"))?;
+        prepare(&self.name, at);
         let (code, ptx) = (at.join("k.bc").display().to_string(), at.join("k.ptx").display().to_string());
-        run("tile-write", &[&source, "-o", &code], b"").ok(kernel);
-        for target in ["sm_80", "sm_100"] {
-            let ran = run("tileiras", &[&code, "--gpu-name", target, "--emit=ptx", "-o", &ptx], b"");
-            if ran.stderr.contains("Incompatibility with architecture") {
-                continue;
-            }
-            ran.ok(&format!("{kernel} {target}"));
-            execute("tile-sim", &ptx, at, rows, &reasons).map_err(|complaint| format!("{kernel} {target}: {complaint}"))?;
+        run("tile-write", &[&self.source(), "-o", &code], b"").ok(&self.name);
+        let ran = run("tileiras", &[&code, "--gpu-name", target, "--emit=ptx", "-o", &ptx], b"");
+        if ran.stderr.contains("Incompatibility with architecture") {
+            return Ok(());
         }
-        Ok(())
-    });
+        ran.ok(&self.name);
+        execute("tile-sim", &ptx, at, &self.rows, &self.reasons)
+    }
+}
+
+fn kernels() -> Vec<Arc<Kernel>> {
+    let reasons = Arc::new(reasons().reason);
+    let mut kernels: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    rows().into_iter().for_each(|row| kernels.entry(row.kernel.clone()).or_default().push(row));
+    assert!(kernels.len() > 20);
+    kernels.into_iter().map(|(name, rows)| Arc::new(Kernel { name, rows, reasons: Arc::clone(&reasons) })).collect()
+}
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for kernel in kernels() {
+        let written = Arc::clone(&kernel);
+        suite.case(format!("{}/as_written", kernel.name), move || written.as_written());
+        for target in ["sm_80", "sm_100"] {
+            let kernel = Arc::clone(&kernel);
+            suite.case(format!("{}/{target}", kernel.name), move || kernel.compiled(target));
+        }
+    }
+    suite.functions("rules/", tests![every_difference_has_its_reason, refused_op_variants_are_listed_with_reasons]);
+    suite.run()
 }
 
 #[derive(serde::Deserialize)]
@@ -217,7 +250,6 @@ impl Reason {
     }
 }
 
-#[test]
 fn every_difference_has_its_reason() {
     let reasons = reasons().reason;
     assert!(reasons.iter().all(|reason| !reason.why.is_empty()));
@@ -241,7 +273,6 @@ fn every_difference_has_its_reason() {
     assert_eq!(used.len(), reasons.len(), "a reason has no rows");
 }
 
-#[test]
 fn refused_op_variants_are_listed_with_reasons() {
     let folder = temporary();
     let file = folder.path().join("k.tile").display().to_string();

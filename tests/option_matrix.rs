@@ -1,11 +1,15 @@
 //! Every override option of docs/compiler-decisions.md is either carried out or refused as impossible, for every program. A stage
 //! that accepts an option and then rejects its own output has a bug.
+//!
+//! A case is a program for a target: `requested/difference/sm_90`, `all/run/vadd/sm_120`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tests::{files_below, for_each, root, run};
+use std::sync::{Arc, Mutex};
+use tests::suite::{Checked, Suite};
+use tests::{Memo, files_below, root, run};
 
 /// Programs with everything that options decide about: all kinds of MMA, one loop and several, attention with rows of indices,
 /// stores.
@@ -45,43 +49,43 @@ const SCHEDULING: &[(&str, usize)] =
 /// The exit code of an impossible request.
 const UNSUPPORTED: i32 = 3;
 
-#[test]
-fn an_option_is_carried_out_or_refused() {
-    let all: Vec<(&str, &str)> = PROGRAMS.iter().flat_map(|program| TARGETS.map(|target| (*program, target))).collect();
-    let taken: Mutex<BTreeMap<&str, usize>> = Mutex::default();
-    let take = |option: &'static str| *taken.lock().expect("no test panics here").entry(option).or_default() += 1;
-    for_each(&all, |(program, target)| {
-        let lowered = lowered(program);
-        for option in LOWERING.iter().map(|(option, _)| Some(*option)).chain([None]) {
-            let arguments: Vec<&str> = ["--gpu-name", target].into_iter().chain(option).collect();
-            let atoms = run("tile-lower-as", &arguments, &lowered);
-            let reported = |stage: &str, option: &str, error: &str| format!("{program}, {target}: {stage} {option}: {error}");
-            match atoms.code {
-                Some(0) => {}
-                Some(UNSUPPORTED) => continue,
-                _ => return Err(reported("tile-lower-as", option.unwrap_or_default(), &atoms.stderr)),
-            }
-            for scheduling in SCHEDULING.iter().filter(|_| option.is_none()).map(|(option, _)| Some(*option)).chain([None]) {
-                let scheduled = run("tile-sched", scheduling.as_slice(), &atoms.stdout);
-                match (scheduled.code, scheduling.or(option)) {
-                    (Some(0), Some(option)) => take(option),
-                    (Some(0 | UNSUPPORTED), _) => {}
-                    _ => {
-                        let options = [option, scheduling].into_iter().flatten().collect::<Vec<&str>>().join(" ");
-                        return Err(reported("tile-sched", &options, &scheduled.stderr));
-                    }
+/// The number of programs and targets that accepted each option.
+static ACCEPTED: Mutex<BTreeMap<&str, usize>> = Mutex::new(BTreeMap::new());
+
+/// An option is carried out or refused.
+fn requested(program: &str, target: &str) -> Checked {
+    let accept = |option: &'static str| *ACCEPTED.lock().expect("no case panics while it counts").entry(option).or_default() += 1;
+    let lowered = lowered(program);
+    for option in LOWERING.iter().map(|(option, _)| Some(*option)).chain([None]) {
+        let arguments: Vec<&str> = ["--gpu-name", target].into_iter().chain(option).collect();
+        let atoms = run("tile-lower-as", &arguments, &lowered);
+        match atoms.code {
+            Some(0) => {}
+            Some(UNSUPPORTED) => continue,
+            _ => return Err(format!("tile-lower-as {}: {}", option.unwrap_or_default(), atoms.stderr)),
+        }
+        for scheduling in SCHEDULING.iter().filter(|_| option.is_none()).map(|(option, _)| Some(*option)).chain([None]) {
+            let scheduled = run("tile-sched", scheduling.as_slice(), &atoms.stdout);
+            match (scheduled.code, scheduling.or(option)) {
+                (Some(0), Some(option)) => accept(option),
+                (Some(0 | UNSUPPORTED), _) => {}
+                _ => {
+                    let options = [option, scheduling].into_iter().flatten().collect::<Vec<&str>>().join(" ");
+                    return Err(format!("tile-sched {options}: {}", scheduled.stderr));
                 }
             }
         }
-        Ok(())
-    });
-    let taken = taken.into_inner().expect("no test panics here");
-    println!("taken: {taken:?}");
-    let count = |option: &str| taken.get(option).copied().unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn options_are_accepted_often_enough() -> Checked {
+    let accepted = ACCEPTED.lock().expect("no case panics while it counts");
+    let count = |option: &str| accepted.get(option).copied().unwrap_or_default();
     let fewer = LOWERING.iter().chain(SCHEDULING).filter(|(option, least)| count(option) < *least);
     let fewer: Vec<String> =
-        fewer.map(|(option, least)| format!("{option} was taken {} times, not {least}", count(option))).collect();
-    assert!(fewer.is_empty(), "of {} programs and targets: {fewer:?}", all.len());
+        fewer.map(|(option, least)| format!("{option} was accepted {} times, not {least}", count(option))).collect();
+    if fewer.is_empty() { Ok(()) } else { Err(fewer.join("\n")) }
 }
 
 /// All targets.
@@ -129,72 +133,98 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to six minutes with debug tools on two cores. Neighbouring pairs
-/// use different overrides, so every option is tested on every target many times.
+/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to six minutes with debug tools on two cores.
+/// Neighbouring pairs use different overrides, so every option is tested on every target many times.
 const SAMPLE: usize = 8;
 /// Percent of the pairs of kernel and target that compile at least: fewer would mean that a refusal for types is too broad.
-const COMPILED: usize = 90;
+const COMPILED_PERCENT: usize = 90;
 /// Error codes for element types that a target lacks.
 const TYPES: &[&str] = &["AS903"];
 
+static COMPILED: AtomicUsize = AtomicUsize::new(0);
+
 /// A program that compiles for one target compiles for every target that has its types, at every level and with every override. A
 /// stage that cannot use its fast form uses a slower one. Only options that docs/compiler-decisions.md documents as requests may be
-/// refused.
-#[test]
-fn nothing_is_refused_but_types_and_requests() {
+/// refused. `number` and `place` are the positions of the program and of the target.
+fn nothing_is_refused_but_types_and_requests(program: &str, number: usize, place: usize) -> Checked {
+    let target = ALL_TARGETS[place];
+    let mut refused = Vec::new();
+    let mut stage = |name: &str, arguments: &[&str], input: &[u8], codes: &[&str]| -> Option<Vec<u8>> {
+        let ran = run(name, arguments, input);
+        let is_documented = codes.iter().chain(TYPES).any(|code| ran.stderr.contains(&format!("error[{code}]")));
+        match ran.code {
+            Some(0) => return Some(ran.stdout),
+            Some(UNSUPPORTED) if is_documented => {}
+            _ => refused.push(format!("{name} {}: {}", arguments.join(" "), ran.stderr.trim())),
+        }
+        None
+    };
+    let sample = number * 5 + place * 3;
+    // A fixture in `.aa` has one level. Each pair tests one lower level, and each level gets four targets.
+    let lower = ["-O0", "-O1", "-O2"][(number + place) % 3];
+    if !program.ends_with(".aa")
+        && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered_at(program, lower), &[])
+    {
+        stage("tile-sched", &[], &atoms, &[]);
+    }
+    let lowered = lowered(program);
+    if let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered, &[]) {
+        let scheduled = stage("tile-sched", &[], &atoms, &[]);
+        COMPILED.fetch_add(usize::from(scheduled.is_some()), Ordering::Relaxed);
+        if let Some(scheduled) = scheduled.filter(|_| sample.is_multiple_of(SAMPLE)) {
+            stage("tile-ptx", &[], &scheduled, &[]);
+        }
+        for (index, (option, codes)) in LOWERING_OVERRIDES.iter().enumerate() {
+            if (sample + index).is_multiple_of(SAMPLE)
+                && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target, option], &lowered, codes)
+            {
+                stage("tile-sched", &[], &atoms, &[]);
+            }
+        }
+        for (index, (option, codes)) in SCHEDULING_OVERRIDES.iter().enumerate() {
+            if (sample + index).is_multiple_of(SAMPLE) {
+                stage("tile-sched", &[option], &atoms, codes);
+            }
+        }
+    }
+    if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
+}
+
+fn enough_pairs_compile(all: usize) -> Checked {
+    let compiled = COMPILED.load(Ordering::Relaxed);
+    println!("{compiled} of {all} pairs of kernel and target compile");
+    if compiled * 100 >= all * COMPILED_PERCENT { Ok(()) } else { Err("the others lack types".into()) }
+}
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for program in PROGRAMS {
+        for target in TARGETS {
+            suite.case(format!("requested/{}/{target}", name(program)), move || requested(program, target));
+        }
+    }
+    suite.summary("options are accepted often enough", options_are_accepted_often_enough);
     let mut programs: Vec<String> =
         KERNELS.iter().flat_map(|folder| files_below(&root().join(folder))).filter_map(kernel).collect();
     programs.sort();
     assert!(programs.len() > 150, "only {} kernels were found", programs.len());
-    let pairs: Vec<(usize, usize)> =
-        (0..programs.len()).flat_map(|program| (0..ALL_TARGETS.len()).map(move |target| (program, target))).collect();
-    let compiled = AtomicUsize::new(0);
-    for_each(&pairs, |&(number, place)| {
-        let (program, target) = (programs[number].as_str(), ALL_TARGETS[place]);
-        let mut refused = Vec::new();
-        let mut stage = |name: &str, arguments: &[&str], input: &[u8], codes: &[&str]| -> Option<Vec<u8>> {
-            let ran = run(name, arguments, input);
-            let is_documented = codes.iter().chain(TYPES).any(|code| ran.stderr.contains(&format!("error[{code}]")));
-            match ran.code {
-                Some(0) => return Some(ran.stdout),
-                Some(UNSUPPORTED) if is_documented => {}
-                _ => refused.push(format!("{program}, {target}: {name} {}: {}", arguments.join(" "), ran.stderr.trim())),
-            }
-            None
-        };
-        let sample = number * 5 + place * 3;
-        // A fixture in `.aa` has one level. Each pair tests one lower level, and each level gets four targets.
-        let lower = ["-O0", "-O1", "-O2"][(number + place) % 3];
-        if !program.ends_with(".aa")
-            && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered_at(program, lower), &[])
-        {
-            stage("tile-sched", &[], &atoms, &[]);
+    for (number, program) in programs.iter().enumerate() {
+        for (place, target) in ALL_TARGETS.iter().enumerate() {
+            let program = program.clone();
+            suite.case(format!("all/{}/{target}", name(&program)), move || {
+                nothing_is_refused_but_types_and_requests(&program, number, place)
+            });
         }
-        let lowered = lowered(program);
-        if let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered, &[]) {
-            let scheduled = stage("tile-sched", &[], &atoms, &[]);
-            compiled.fetch_add(usize::from(scheduled.is_some()), Ordering::Relaxed);
-            if let Some(scheduled) = scheduled.filter(|_| sample.is_multiple_of(SAMPLE)) {
-                stage("tile-ptx", &[], &scheduled, &[]);
-            }
-            for (index, (option, codes)) in LOWERING_OVERRIDES.iter().enumerate() {
-                if (sample + index).is_multiple_of(SAMPLE)
-                    && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target, option], &lowered, codes)
-                {
-                    stage("tile-sched", &[], &atoms, &[]);
-                }
-            }
-            for (index, (option, codes)) in SCHEDULING_OVERRIDES.iter().enumerate() {
-                if (sample + index).is_multiple_of(SAMPLE) {
-                    stage("tile-sched", &[option], &atoms, codes);
-                }
-            }
-        }
-        if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
-    });
-    let (compiled, all) = (compiled.into_inner(), pairs.len());
-    println!("{compiled} of {all} pairs of kernel and target compile");
-    assert!(compiled * 100 >= all * COMPILED, "only {compiled} of {all} pairs compile; the others lack types");
+    }
+    let pairs = programs.len() * ALL_TARGETS.len();
+    suite.summary("enough pairs of kernel and target compile", move || enough_pairs_compile(pairs));
+    suite.run()
+}
+
+/// The part of a case's name for a program: its path without the parts that all programs share.
+fn name(program: &str) -> String {
+    let path = PathBuf::from(program).with_extension("").display().to_string();
+    path.trim_start_matches("tests/").trim_start_matches("examples/").trim_end_matches("/kernel").to_string()
 }
 
 /// The path of a kernel below the root; None for other files.
@@ -205,15 +235,15 @@ fn kernel(path: PathBuf) -> Option<String> {
 }
 
 /// A program as `.aa`.
-fn lowered(program: &str) -> Vec<u8> {
+fn lowered(program: &str) -> Arc<Vec<u8>> {
     lowered_at(program, "-O3")
 }
 
-fn lowered_at(program: &str, level: &str) -> Vec<u8> {
-    let text = std::fs::read(root().join(program)).unwrap_or_else(|error| panic!("{program}: {error}"));
-    let read = if program.ends_with(".tileirbc") { run("tile-read", &["-"], &text).ok(program) } else { text };
-    if program.ends_with(".aa") {
-        return read;
-    }
-    run("tile-lower-aa", &[level], &read).ok(program)
+fn lowered_at(program: &str, level: &'static str) -> Arc<Vec<u8>> {
+    static LOWERED: Memo<(String, &str), Arc<Vec<u8>>> = Memo::new();
+    LOWERED.get((program.into(), level), || {
+        let text = std::fs::read(root().join(program)).unwrap_or_else(|error| panic!("{program}: {error}"));
+        let read = if program.ends_with(".tileirbc") { run("tile-read", &["-"], &text).ok(program) } else { text };
+        if program.ends_with(".aa") { read.into() } else { run("tile-lower-aa", &[level], &read).ok(program).into() }
+    })
 }

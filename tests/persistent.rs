@@ -45,8 +45,8 @@ const DEPTH: usize = STEPS * 32;
 /// Rows and columns of a tile in most cases. Accumulators with more columns are loaded in parts, and those with more rows belong to
 /// a CTA pair.
 const TILE: [usize; 2] = [128, 64];
-const MORE_COLUMNS: [usize; 2] = [128, 256];
-const OF_PAIR: [usize; 2] = [256, 128];
+const WIDE_TILE: [usize; 2] = [128, 256];
+const PAIR_TILE: [usize; 2] = [256, 128];
 
 /// The kind of MMA and the roles: `tcgen05`, `wgmma` and `mma.sync`, with a load warp and without.
 const EXECUTIONS: [(&str, &[&str]); 7] = [
@@ -69,23 +69,23 @@ fn scheduled(target: &str, options: &[&str], [tall, columns]: [usize; 2]) -> Str
     let sizes = [("ROWS", TILES * tall), ("DEPTH", DEPTH), ("COLUMNS", columns), ("TALL", tall)];
     let kernel = sizes.iter().fold(KERNEL.to_string(), |text, (name, size)| text.replace(name, &size.to_string()));
     std::fs::write(path("k.tile"), kernel).expect("the folder takes files");
-    let make = |tool: &str, options: &[&str], from: &str, to: &str| {
+    let run_stage = |tool: &str, options: &[&str], from: &str, to: &str| {
         let (from, to) = (path(from), path(to));
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {target}"));
     };
     let (warp_roles, tma): (Vec<&str>, Vec<&str>) =
         options.iter().partition(|option| option.starts_with("--roles") || option.starts_with("--cta-pairs"));
-    make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
-    make("tile-lower-as", &[&["--gpu-name", target], &tma[..]].concat(), "k.aa", "k.as");
-    make("tile-sched", &[&["--format=text"], &warp_roles[..]].concat(), "k.as", "k.sched");
+    run_stage("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
+    run_stage("tile-lower-as", &[&["--gpu-name", target], &tma[..]].concat(), "k.aa", "k.as");
+    run_stage("tile-sched", &[&["--format=text"], &warp_roles[..]].concat(), "k.as", "k.sched");
     std::fs::read_to_string(path("k.sched")).expect("it was written")
 }
 
 /// Small integers, so that no sum is rounded; they are exact as f16 and f32.
-fn left(row: usize, k: usize) -> i32 {
+fn lhs_element(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / 32 + row / 128) as i32 % 5 - 2
 }
-fn right(k: usize, column: usize) -> i32 {
+fn rhs_element(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / 32) as i32 % 3 - 1
 }
 fn half(number: i32) -> [u8; 2] {
@@ -96,8 +96,8 @@ fn half(number: i32) -> [u8; 2] {
 /// The launch in a directory, and the expected output. Tiles outside the grid keep their old contents.
 fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]) -> Vec<u8> {
     let rows = TILES * tall;
-    let a: Vec<u8> = (0..rows * DEPTH).flat_map(|i| half(left(i / DEPTH, i % DEPTH))).collect();
-    let b: Vec<u8> = (0..DEPTH * columns).flat_map(|i| half(right(i / columns, i % columns))).collect();
+    let a: Vec<u8> = (0..rows * DEPTH).flat_map(|i| half(lhs_element(i / DEPTH, i % DEPTH))).collect();
+    let b: Vec<u8> = (0..DEPTH * columns).flat_map(|i| half(rhs_element(i / columns, i % columns))).collect();
     for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; rows * columns * 4])] {
         std::fs::write(folder.join(name), data).expect("the folder takes files");
     }
@@ -105,7 +105,7 @@ fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]
     let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {tiles}}}, {{"i32": {steps}}}"#);
     let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
     std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
-    let sum = |row: usize, column: usize| (0..steps * 32).map(|k| left(row, k) * right(k, column)).sum::<i32>() as f32;
+    let sum = |row: usize, column: usize| (0..steps * 32).map(|k| lhs_element(row, k) * rhs_element(k, column)).sum::<i32>() as f32;
     let element = |i: usize| match i / columns < tiles * tall {
         true => sum(i / columns, i % columns).to_le_bytes(),
         false => [0xff; 4],
@@ -134,8 +134,8 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
         let expected = launch(folder.path(), *counts, TILE);
         written(folder.path(), text);
         for (tool, options) in executions(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
-            let left = executed(folder.path(), tool, file_for(tool), &options).map_err(|error| format!("{name}: {error}"))?;
-            if left != expected {
+            let output = executed(folder.path(), tool, file_for(tool), &options).map_err(|error| format!("{name}: {error}"))?;
+            if output != expected {
                 return Err(format!("{name}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
             }
         }
@@ -147,11 +147,11 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
 #[test]
 fn a_persistent_cta_pair_advances_over_tiles() {
     for target in ["sm_100", "sm_110"] {
-        let text = scheduled(target, &["--cluster=2", "--cta-pairs=on"], OF_PAIR);
+        let text = scheduled(target, &["--cluster=2", "--cta-pairs=on"], PAIR_TILE);
         hazard_checked(&text).unwrap_or_else(|error| panic!("{target}: {error}\n{text}"));
         for_each(&[[0, 3], [5, 0], [6, 1], [5, 7]], |counts| {
             let folder = temporary();
-            let expected = launch(folder.path(), *counts, OF_PAIR);
+            let expected = launch(folder.path(), *counts, PAIR_TILE);
             all_executions_leave(folder.path(), &text, &expected, executions(2))
                 .map_err(|reported| format!("{target}, {counts:?} tiles and steps: {reported}"))
         });
@@ -162,28 +162,29 @@ fn a_persistent_cta_pair_advances_over_tiles() {
 #[test]
 fn both_ctas_of_a_pair_load_the_accumulator() {
     let (folder, counts) = (temporary(), [6, 7]);
-    let expected = launch(folder.path(), counts, OF_PAIR);
-    written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--cta-pairs=on"], OF_PAIR));
+    let expected = launch(folder.path(), counts, PAIR_TILE);
+    written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--cta-pairs=on"], PAIR_TILE));
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
     let line = ptx.lines().find(|line| line.contains("@signals mapa")).expect("the first CTA is signalled");
-    let alone = line.split_once("@signals mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
-    std::fs::write(&path, ptx.replace(line, &alone.expect("it is found first"))).expect("the folder takes files");
-    let reported = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|left| left == expected);
+    let unmapped =
+        line.split_once("@signals mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
+    std::fs::write(&path, ptx.replace(line, &unmapped.expect("it is found first"))).expect("the folder takes files");
+    let reported = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|output| output == expected);
     assert!(reported.as_ref().is_err_and(|reported| reported.contains("SIM040")), "{reported:?}");
 }
 
 #[test]
 fn accumulators_are_loaded_in_chunks() {
-    let text = scheduled("sm_100", &[], MORE_COLUMNS);
+    let text = scheduled("sm_100", &[], WIDE_TILE);
     assert_eq!(text.matches("tmem_load(").count(), 4, "{text}");
     for_each(&[[3, 0], [5, 3]], |counts| {
         let folder = temporary();
-        let expected = launch(folder.path(), *counts, MORE_COLUMNS);
+        let expected = launch(folder.path(), *counts, WIDE_TILE);
         written(folder.path(), &text);
         for (tool, options) in executions(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
-            let left = executed(folder.path(), tool, file_for(tool), &options)?;
-            if left != expected {
+            let output = executed(folder.path(), tool, file_for(tool), &options)?;
+            if output != expected {
                 return Err(format!("{tool} {options:?} computes something else in {counts:?} tiles and steps"));
             }
         }
@@ -194,16 +195,16 @@ fn accumulators_are_loaded_in_chunks() {
 // Broken programs.
 
 /// The `which`-th loop over tiles forwards one loop-carried value unchanged to its next iteration.
-fn kept(text: &str, which: usize, value: usize) -> String {
+fn with_unchanged_value(text: &str, which: usize, value: usize) -> String {
     let is_outer = |line: &&str| line.contains(" = for(") && line.contains("init: [%") && !line.contains("tile<");
     let outer = text.lines().filter(is_outer).nth(2 * which).expect("tiles are in a loop");
-    let behind = &text[text.find(outer).expect("it is there") + outer.len()..];
-    let args = behind.lines().find(|line| line.trim_start().starts_with("(%")).expect("a loop has arguments");
+    let after = &text[text.find(outer).expect("it is there") + outer.len()..];
+    let args = after.lines().find(|line| line.trim_start().starts_with("(%")).expect("a loop has arguments");
     let arg = args.split("(%").nth(1).and_then(|rest| rest.split(", %").nth(value + 1)).expect("it carries the value");
     let arg = format!("%{}", arg.split(':').next().expect("it has a type"));
     let indent = outer.len() - outer.trim_start().len() + 2;
     let is_end = |line: &&str| line.starts_with(&format!("{}continue(", " ".repeat(indent)));
-    let end = behind.lines().find(is_end).expect("an iteration ends");
+    let end = after.lines().find(is_end).expect("an iteration ends");
     let values = end.split(['[', ']']).nth(1).expect("it carries values");
     let mut all: Vec<&str> = values.split(", ").collect();
     all[value] = &arg;
@@ -212,26 +213,35 @@ fn kept(text: &str, which: usize, value: usize) -> String {
 
 /// Programs with a race between tiles, and the hazard checker's report for each.
 fn broken() -> Vec<(String, &'static str)> {
-    let (one, warp_roles) = (scheduled("sm_100", &["--roles=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
-    let three = scheduled("sm_100", &[], TILE);
+    let (without_roles, with_load_role) = (scheduled("sm_100", &["--roles=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
+    let with_mma_role = scheduled("sm_100", &[], TILE);
     vec![
-        (kept(&one, 0, 0), "is not the next one of the CTA"),
-        (kept(&one, 0, 1), "the CTA is at phase 1 of stage 1 of pipeline0, not 0"),
-        (kept(&one, 0, 2), "the CTA is at phase 1 of stage 0 of pipeline1, not 0"),
-        (without(&one, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 is waited for and never released"),
-        (without(&one, "async_fence"), "is read by TMA without a fence after accesses of threads"),
-        (without(&one, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before a barrier after it was written"),
-        // What is stored has two places in turn.
-        (without(&three, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before anything is written to it"),
-        (without(&three, "pipeline_release(pipeline: 2"), "is waited for and never released"),
-        (without(&three, "async_fence"), "is read by TMA without a fence after accesses of threads, by warp role 'compute'"),
-        (kept(&warp_roles, 0, 0), "is not the next one of warp role 'compute'"),
-        (kept(&warp_roles, 1, 0), "is not the next one of warp role 'load'"),
-        (kept(&warp_roles, 1, 1), "warp role 'load' is at phase 1 of stage 0 of pipeline0, not 0"),
+        (with_unchanged_value(&without_roles, 0, 0), "is not the next one of the CTA"),
+        (with_unchanged_value(&without_roles, 0, 1), "the CTA is at phase 1 of stage 1 of pipeline0, not 0"),
+        (with_unchanged_value(&without_roles, 0, 2), "the CTA is at phase 1 of stage 0 of pipeline1, not 0"),
+        (without(&without_roles, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 is waited for and never released"),
+        (without(&without_roles, "async_fence"), "is read by TMA without a fence after accesses of threads"),
+        (without(&without_roles, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before a barrier after it was written"),
+        // The stored tile has two stages, which are used in turn.
+        (without(&with_mma_role, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before anything is written to it"),
+        (without(&with_mma_role, "pipeline_release(pipeline: 2"), "is waited for and never released"),
+        (
+            without(&with_mma_role, "async_fence"),
+            "is read by TMA without a fence after accesses of threads, by warp role 'compute'",
+        ),
+        (with_unchanged_value(&with_load_role, 0, 0), "is not the next one of warp role 'compute'"),
+        (with_unchanged_value(&with_load_role, 1, 0), "is not the next one of warp role 'load'"),
+        (with_unchanged_value(&with_load_role, 1, 1), "warp role 'load' is at phase 1 of stage 0 of pipeline0, not 0"),
         // Accumulators alternate between two stages.
-        (kept(&three, 0, 0), "stage 0 of pipeline1 is not the next one of warp role 'compute', which is stage 1"),
-        (kept(&three, 2, 2), "stage 0 of pipeline1 is not the next one of warp role 'mma', which is stage 1"),
-        (kept(&three, 2, 3), "warp role 'mma' is at phase 1 of stage 0 of pipeline1, not 0"),
+        (
+            with_unchanged_value(&with_mma_role, 0, 0),
+            "stage 0 of pipeline1 is not the next one of warp role 'compute', which is stage 1",
+        ),
+        (
+            with_unchanged_value(&with_mma_role, 2, 2),
+            "stage 0 of pipeline1 is not the next one of warp role 'mma', which is stage 1",
+        ),
+        (with_unchanged_value(&with_mma_role, 2, 3), "warp role 'mma' is at phase 1 of stage 0 of pipeline1, not 0"),
     ]
 }
 
@@ -243,8 +253,8 @@ fn overlapping_tiles_are_refused_and_detected() {
             return Err(format!("'{reported}' instead of '{expected}':\n{text}"));
         }
         let folder = temporary();
-        let right = launch(folder.path(), [6, 10], TILE);
+        let correct_output = launch(folder.path(), [6, 10], TILE);
         written(folder.path(), text);
-        detected_by_both(folder.path(), &right, expected)
+        detected_by_both(folder.path(), &correct_output, expected)
     });
 }

@@ -43,9 +43,9 @@ impl Sandbox {
         sandbox
     }
 
-    /// With scripts in place of all stages, which copy their input after the magic bytes of a cubin. The cache needs seconds for
-    /// debug executables.
-    fn of_scripts() -> Sandbox {
+    /// Replaces all stages by scripts; their result is the input after the header of a cubin. Reason: with debug executables,
+    /// tests of the cache would take seconds.
+    fn with_script_stages() -> Sandbox {
         let sandbox = Sandbox::new();
         STAGES.iter().for_each(|stage| sandbox.replace(stage, "exec cat"));
         let mut head = [0; 64];
@@ -91,16 +91,16 @@ impl Sandbox {
         command
     }
 
-    fn drive(&self, arguments: &[&str]) -> Ran {
+    fn run_driver(&self, arguments: &[&str]) -> Ran {
         finish(self.command(arguments), b"")
     }
 
-    fn nothing_is_left(&self) {
-        let left: Vec<_> = fs::read_dir(self.scratch.path()).unwrap().flatten().map(|entry| entry.path()).collect();
-        assert!(left.is_empty(), "{left:?}");
+    fn assert_scratch_is_empty(&self) {
+        let remaining: Vec<_> = fs::read_dir(self.scratch.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(remaining.is_empty(), "{remaining:?}");
     }
 
-    fn entries_of_cache(&self) -> usize {
+    fn cache_entry_count(&self) -> usize {
         tests::files_below(&self.path("cache/entries")).len()
     }
 }
@@ -119,11 +119,11 @@ fn is_running(pid: &str) -> bool {
     state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-const GO: [&str; 4] = ["k.bc", "--gpu-name=sm_90", "-o", "out"];
+const COMPILE_VADD: [&str; 4] = ["k.bc", "--gpu-name=sm_90", "-o", "out"];
 
 #[test]
 fn regression_1_the_cache_key_is_the_compiled_bytes() {
-    let sandbox = Sandbox::of_scripts();
+    let sandbox = Sandbox::with_script_stages();
     sandbox.replace("tile-read", "touch started; while [ ! -e go ]; do sleep 0.01; done; exec cat");
     let cached = |input: &str, output: &str| sandbox.command(&[input, "--gpu-name=sm_90", "-o", output, "--cache=cache"]);
     let first = cached("k.bc", "first").spawn().unwrap();
@@ -134,7 +134,7 @@ fn regression_1_the_cache_key_is_the_compiled_bytes() {
     assert!(first.wait_with_output().unwrap().status.success());
     fs::copy(bytecode("vadd"), sandbox.path("vadd.bc")).unwrap();
     finish(cached("vadd.bc", "second"), b"").ok("from the cache");
-    sandbox.drive(&["vadd.bc", "--gpu-name=sm_90", "-o", "plain"]).ok("without one");
+    sandbox.run_driver(&["vadd.bc", "--gpu-name=sm_90", "-o", "plain"]).ok("without one");
     assert!(fs::read(sandbox.path("second")).unwrap() == fs::read(sandbox.path("plain")).unwrap());
 }
 
@@ -228,10 +228,10 @@ fn chains_over_large_tiles_free_them_early() {
     let (before, after) = ptx.split_once("st.global").expect("it stores");
     let count = |text: &str| text.matches("mul.rn").count();
     assert_eq!(count(before) + count(after), 256 * 31);
-    assert!(count(before) <= 4 * 31, "{} MMAs before the first store", count(before));
+    assert!(count(before) <= 4 * 31, "{} multiplications before the first store", count(before));
 }
 
-/// Four invalid schedules: every reader refuses each of these edits.
+/// Invalid edits of a schedule; each tool that reads a schedule refuses them.
 #[test]
 fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
     need_tools();
@@ -246,7 +246,7 @@ fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
     let without = |what: &str| {
         text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect::<String>()
     };
-    // The steady state reads stage `%87` of both buffers and fills stage `%88`.
+    // The steady state reads one stage of both buffers and fills another.
     let read = text.lines().find(|line| line.contains("shared_load(")).expect("the operands are read from buffers");
     let filled = text.lines().rfind(|line| line.contains("copy_view(")).expect("the operands are copied");
     let stage = |line: &str| line.split("stage: ").nth(1).and_then(|rest| rest.split(',').next()).expect("a stage").to_string();
@@ -283,20 +283,20 @@ fn regression_10_outputs_are_written_atomically() {
     shell(folder.path(), &emit).ok("the PTX");
     for (name, file) in [("tile-sim", "k.ptx".to_string()), ("tile-run", bytecode("vadd").display().to_string())] {
         let line = format!("(trap '' XFSZ; ulimit -f 1; {name} '{file}' --launch '{}/launch.json' --out-dir o)", case.display());
-        for before in [false, true] {
+        for has_old_file in [false, true] {
             let path = folder.path().join("o/arg2.bin");
-            if before {
+            if has_old_file {
                 fs::write(&path, "old").unwrap();
             }
             for line in [line.clone(), line.replace("trap '' XFSZ; ", "")] {
                 let ran = shell(folder.path(), &line);
                 assert_eq!(ran.code, Some(4), "{name}: {}", ran.stderr);
                 assert!(ran.stderr.contains("File too large"), "{name}: {}", ran.stderr);
-                assert_eq!(fs::read(&path).ok(), before.then(|| b"old".to_vec()), "{name}");
+                assert_eq!(fs::read(&path).ok(), has_old_file.then(|| b"old".to_vec()), "{name}");
             }
         }
-        let left = fs::read_dir(folder.path().join("o")).unwrap().count();
-        assert_eq!(left, 1, "{name}: nothing but the old file");
+        let file_count = fs::read_dir(folder.path().join("o")).unwrap().count();
+        assert_eq!(file_count, 1, "{name}: nothing but the old file");
         fs::remove_dir_all(folder.path().join("o")).unwrap();
     }
 }
@@ -313,7 +313,7 @@ fn regression_11_a_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
         assert_eq!(ran.code, Some(code), "{option}: {}", ran.stderr);
         assert!(ran.stderr.contains("File too large"), "{option}: {}", ran.stderr);
         assert_eq!(fs::read_dir(sandbox.path("out")).unwrap().count(), 0, "{option}");
-        sandbox.nothing_is_left();
+        sandbox.assert_scratch_is_empty();
     }
 }
 
@@ -327,7 +327,7 @@ fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains(r"o\xFF.cubin"), "{}", ran.stderr);
     fs::write(sandbox.path("response"), b"k.bc --gpu-name=sm_90 -o o\xff").unwrap();
-    let ran = sandbox.drive(&["@response"]);
+    let ran = sandbox.run_driver(&["@response"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("UTF-8"), "{}", ran.stderr);
     // The stages accept any name.
@@ -339,8 +339,8 @@ fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
 #[test]
 fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
     let sandbox = Sandbox::new();
-    sandbox.drive(&["k.bc", "--gpu-name=sm_90", "-o", "good"]).ok("the cubin");
-    sandbox.drive(&["k.bc", "--gpu-name=sm_90", "--emit=ptx", "-o", "good.ptx"]).ok("the PTX");
+    sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "-o", "good"]).ok("the cubin");
+    sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "--emit=ptx", "-o", "good.ptx"]).ok("the PTX");
     STAGES[..5].iter().for_each(|stage| sandbox.replace(stage, "cat >/dev/null; cat good.ptx"));
     let scripts = [": nothing", "echo garbage >$out", "head -c 2000 good >$out", "head -c -1 good >$out", "cat OTHER >$out"];
     for script in scripts {
@@ -350,21 +350,21 @@ fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
             shell(sandbox.folder.path(), &line).ok("another cubin");
         }
         sandbox.replace_ptxas(script);
-        let ran = sandbox.drive(&[&GO[..], &["--cache=cache"]].concat());
+        let ran = sandbox.run_driver(&[&COMPILE_VADD[..], &["--cache=cache"]].concat());
         assert_eq!(ran.code, Some(5), "{script}: {}", ran.stderr);
         assert!(ran.stderr.contains("what ptxas wrote"), "{script}: {}", ran.stderr);
-        assert!(!sandbox.path("out").exists() && sandbox.entries_of_cache() == 0, "{script}");
+        assert!(!sandbox.path("out").exists() && sandbox.cache_entry_count() == 0, "{script}");
     }
     sandbox.replace_ptxas("cat good >$out");
-    sandbox.drive(&[&GO[..], &["--cache=cache"]].concat()).ok("the right cubin");
-    assert_eq!(sandbox.entries_of_cache(), 1);
+    sandbox.run_driver(&[&COMPILE_VADD[..], &["--cache=cache"]].concat()).ok("the right cubin");
+    assert_eq!(sandbox.cache_entry_count(), 1);
 }
 
 #[test]
 fn regression_14_an_input_can_be_a_shell_pipe() {
     let sandbox = Sandbox::new();
     let good = {
-        sandbox.drive(&GO).ok("a file");
+        sandbox.run_driver(&COMPILE_VADD).ok("a file");
         fs::read(sandbox.path("out")).unwrap()
     };
     for line in [
@@ -379,9 +379,9 @@ fn regression_14_an_input_can_be_a_shell_pipe() {
 }
 
 /// Starts a compilation whose ptxas never ends. Returns the driver and the process id of ptxas.
-fn hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
+fn start_hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
     sandbox.replace_ptxas("echo $$ >pid.new; mv pid.new pid; exec sleep 1000");
-    let mut command = sandbox.command(&GO);
+    let mut command = sandbox.command(&COMPILE_VADD);
     let driver = command.process_group(0).spawn().unwrap();
     wait_for("ptxas is started", || sandbox.path("pid").exists());
     (driver, fs::read_to_string(sandbox.path("pid")).unwrap().trim().to_string())
@@ -392,12 +392,12 @@ fn regressions_15_and_16_children_and_files_go_with_the_driver() {
     // One signal to the whole process group, as Ctrl-C sends it, and one to the driver alone.
     for (signal, group) in [("-INT", "-"), ("-TERM", "-"), ("-TERM", ""), ("-KILL", "")] {
         let sandbox = Sandbox::new();
-        let (mut driver, ptxas) = hanging(&sandbox);
+        let (mut driver, ptxas) = start_hanging(&sandbox);
         let status = Command::new("/bin/kill").args([signal, "--", &format!("{group}{}", driver.id())]).status().unwrap();
         assert!(status.success());
         driver.wait().unwrap();
         wait_for(&format!("{signal} {group} ends ptxas"), || !is_running(&ptxas));
-        sandbox.nothing_is_left();
+        sandbox.assert_scratch_is_empty();
         assert!(!sandbox.path("out").exists());
     }
 }
@@ -433,7 +433,7 @@ fn what_tile_validate_executes_ends_with_it() {
 fn ptxas_has_a_limit_of_time() {
     let sandbox = Sandbox::new();
     sandbox.replace_ptxas("echo $$ >pid; exec sleep 1000");
-    let ran = sandbox.drive(&[&GO[..], &["--max-time=1"]].concat());
+    let ran = sandbox.run_driver(&[&COMPILE_VADD[..], &["--max-time=1"]].concat());
     assert_eq!(ran.code, Some(5));
     assert!(
         ran.stderr.contains("tile-link was stopped: exceeded the time limit of 1 s (--max-time), in step 'ptxas'"),
@@ -442,7 +442,7 @@ fn ptxas_has_a_limit_of_time() {
     );
     let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
     wait_for("ptxas ends", || !is_running(pid.trim()));
-    let ran = sandbox.drive(&[&GO[..], &["--max-memory=1"]].concat());
+    let ran = sandbox.run_driver(&[&COMPILE_VADD[..], &["--max-memory=1"]].concat());
     assert!(ran.code == Some(5) && ran.stderr.contains("(--max-memory)"), "{}", ran.stderr);
 }
 
@@ -477,24 +477,24 @@ fn regression_20_a_stage_that_was_killed_is_no_bug() {
     {
         let sandbox = Sandbox::new();
         sandbox.replace("tile-sched", &format!("cat >/dev/null; {how}"));
-        let ran = sandbox.drive(&GO);
+        let ran = sandbox.run_driver(&COMPILE_VADD);
         assert_eq!(ran.code, Some(5));
         assert!(ran.stderr.contains(reported) && !ran.stderr.contains("bug"), "{}", ran.stderr);
-        sandbox.nothing_is_left();
+        sandbox.assert_scratch_is_empty();
     }
 }
 
 #[test]
 fn regression_21_a_stage_that_does_nothing_or_half_is_no_success() {
-    let sandbox = Sandbox::of_scripts();
+    let sandbox = Sandbox::with_script_stages();
     sandbox.replace("tile-link", "head -c 100; kill -PIPE $$");
-    assert_eq!(sandbox.drive(&[&GO[..], &["--cache=cache"]].concat()).code, Some(5));
-    assert_eq!(sandbox.entries_of_cache(), 0);
+    assert_eq!(sandbox.run_driver(&[&COMPILE_VADD[..], &["--cache=cache"]].concat()).code, Some(5));
+    assert_eq!(sandbox.cache_entry_count(), 0);
     for stage in STAGES {
         for script in ["cat >/dev/null", "head -c 300; kill -PIPE $$", "head -c 300; cat >/dev/null", "true"] {
             let sandbox = Sandbox::new();
             sandbox.replace(stage, script);
-            let ran = sandbox.drive(&GO);
+            let ran = sandbox.run_driver(&COMPILE_VADD);
             assert_eq!(ran.code, Some(5), "{stage}: {script}");
             assert!(ran.stderr.contains("failed"), "{stage}: {script}: {}", ran.stderr);
             assert!(!sandbox.path("out").exists(), "{stage}: {script}");
@@ -522,12 +522,12 @@ fn regression_23_the_folder_for_temporary_files_can_have_any_name() {
     let sandbox = Sandbox::new();
     let folder = sandbox.scratch.path().join(OsStr::from_bytes(b"t\xff"));
     fs::create_dir(&folder).unwrap();
-    let mut command = sandbox.command(&GO);
+    let mut command = sandbox.command(&COMPILE_VADD);
     command.env("TMPDIR", &folder);
     finish(command, b"").ok("the run");
 }
 
-fn pipeline(first: &str) -> String {
+fn pipeline_with_first_stage(first: &str) -> String {
     let rest = fs::read_to_string(root().join("pipeline.toml")).unwrap();
     rest.replacen("tool = \"tile-read\"", first, 1)
 }
@@ -536,8 +536,8 @@ fn pipeline(first: &str) -> String {
 fn regression_24_a_pipeline_file_cannot_do_just_anything() {
     let sandbox = Sandbox::new();
     let try_with = |first: &str| {
-        fs::write(sandbox.path("p.toml"), pipeline(first)).unwrap();
-        let mut command = sandbox.command(&GO);
+        fs::write(sandbox.path("p.toml"), pipeline_with_first_stage(first)).unwrap();
+        let mut command = sandbox.command(&COMPILE_VADD);
         command.arg("--pipeline=p.toml");
         finish(command, b"")
     };
@@ -573,7 +573,7 @@ arguments = ["/etc/passwd"]"#,
     sandbox.replace("own", "exec ./tileiras k.bc --gpu-name=sm_90 --pipeline=p.toml -o -");
     let ran = try_with(r#"tool = "./own""#);
     assert!(ran.code == Some(5) && ran.stderr.contains("cannot start another one"), "{}", ran.stderr);
-    let ran = sandbox.drive(&[&GO[..], &["--pipeline=/dev/zero"]].concat());
+    let ran = sandbox.run_driver(&[&COMPILE_VADD[..], &["--pipeline=/dev/zero"]].concat());
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
 }
 
@@ -596,21 +596,21 @@ fn regression_26_paths_with_quotes_or_line_breaks_compile() {
 fn output_of_children_is_bounded() {
     let sandbox = Sandbox::new();
     sandbox.replace_ptxas("head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1");
-    let ran = sandbox.drive(&GO);
+    let ran = sandbox.run_driver(&COMPILE_VADD);
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.len() < 2 << 20 && ran.stderr.contains("bytes more"), "{} bytes", ran.stderr.len());
     let sandbox = Sandbox::new();
     sandbox.replace("tile-sched", "cat >/dev/null; head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1");
-    let ran = sandbox.drive(&GO);
+    let ran = sandbox.run_driver(&COMPILE_VADD);
     assert!(ran.code == Some(5) && ran.stderr.len() < 2 << 20, "{} bytes", ran.stderr.len());
 }
 
 #[test]
 fn files_that_never_end_are_refused() {
     let sandbox = Sandbox::new();
-    let ran = sandbox.drive(&["@/dev/zero"]);
+    let ran = sandbox.run_driver(&["@/dev/zero"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("the response files are too large"), "{}", ran.stderr);
-    assert_eq!(sandbox.drive(&["/dev/zero", "--gpu-name=sm_90"]).code, Some(3));
+    assert_eq!(sandbox.run_driver(&["/dev/zero", "--gpu-name=sm_90"]).code, Some(3));
     let launch = shell(sandbox.folder.path(), "tile-run k.bc --launch /dev/zero");
     assert!(launch.code == Some(4) && launch.stderr.contains("is larger than"), "{}", launch.stderr);
 }

@@ -50,12 +50,12 @@ fn element(row: usize, column: usize) -> i32 {
 
 /// The expected contents of `o` and `t`.
 fn expected() -> [Vec<i32>; 2] {
-    let sum = |row: usize| (0..COLUMNS).map(|column| element(row, column)).sum::<i32>();
-    let down = |row: usize, column: usize| (0..=row).map(|row| element(row, column)).sum::<i32>();
-    let result = |row, column| element(row, column) + down(row, column) + sum(row);
-    let straight = (0..ROWS * COLUMNS).map(|at| result(at / COLUMNS, at % COLUMNS)).collect();
-    let turned = (0..ROWS * COLUMNS).map(|at| result(at % ROWS, at / ROWS)).collect();
-    [straight, turned]
+    let row_sum = |row: usize| (0..COLUMNS).map(|column| element(row, column)).sum::<i32>();
+    let prefix_sum = |row: usize, column: usize| (0..=row).map(|row| element(row, column)).sum::<i32>();
+    let result = |row, column| element(row, column) + prefix_sum(row, column) + row_sum(row);
+    let row_major = (0..ROWS * COLUMNS).map(|at| result(at / COLUMNS, at % COLUMNS)).collect();
+    let transposed = (0..ROWS * COLUMNS).map(|at| result(at % ROWS, at / ROWS)).collect();
+    [row_major, transposed]
 }
 
 fn bytes(numbers: &[i32]) -> Vec<u8> {
@@ -63,7 +63,7 @@ fn bytes(numbers: &[i32]) -> Vec<u8> {
 }
 
 /// Executes a file and compares its output.
-fn executed(tool: &str, file: &str, at: &Path) -> Result<(), String> {
+fn check_execution(tool: &str, file: &str, at: &Path) -> Result<(), String> {
     let (launch, out) = (at.join("launch.json").display().to_string(), at.join("out").display().to_string());
     std::fs::create_dir_all(&out).expect("a new folder");
     let ran = run(tool, &[file, "--launch", &launch, "--out-dir", &out], b"");
@@ -71,8 +71,8 @@ fn executed(tool: &str, file: &str, at: &Path) -> Result<(), String> {
         return Err(format!("{tool} {file}: {}", ran.stderr));
     }
     for (name, numbers) in ["o", "t"].iter().zip(expected()) {
-        let left = std::fs::read(at.join("out").join(format!("{name}.bin"))).expect("an output");
-        if left != bytes(&numbers) {
+        let output = std::fs::read(at.join("out").join(format!("{name}.bin"))).expect("an output");
+        if output != bytes(&numbers) {
             return Err(format!("{tool} {file}: {name} is wrong"));
         }
     }
@@ -97,7 +97,7 @@ fn compiled(requested: Option<u32>, target: &str, at: &Path) -> Result<(u32, Str
         return Err(ran.stderr);
     }
     for (tool, name) in [("tile-run", "k.tile"), ("tile-run", "k.as"), ("tile-run", "k.sched"), ("tile-sim", "k.ptx")] {
-        executed(tool, &at.join(name).display().to_string(), at)?;
+        check_execution(tool, &at.join(name).display().to_string(), at)?;
     }
     let ptx = std::fs::read_to_string(at.join("k.ptx")).expect("PTX");
     let threads = ptx.lines().find_map(|line| line.trim().strip_prefix(".reqntid ")).and_then(|rest| rest.split(',').next());
@@ -107,7 +107,7 @@ fn compiled(requested: Option<u32>, target: &str, at: &Path) -> Result<(u32, Str
 }
 
 #[test]
-fn every_request_from_0_to_64() {
+fn requests_up_to_and_beyond_the_limit() {
     let all = (0..=33).chain([64]).map(|requested| (requested, "sm_80"));
     let requests: Vec<(u32, &str)> = all.chain([1, 2, 8, 16, 32].map(|requested| (requested, "sm_100"))).collect();
     for_each(&requests, |(requested, target)| {

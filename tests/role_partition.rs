@@ -23,7 +23,7 @@ const CASES: [&str; 12] = [
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
 /// Cases with MMAs in tensor memory, issued by an MMA warp on targets that have it.
-const MULTIPLIED: [&str; 9] = [
+const TENSOR_MEMORY: [&str; 9] = [
     "attention",
     "attention_latent",
     "attention_rows",
@@ -35,26 +35,26 @@ const MULTIPLIED: [&str; 9] = [
     "weighted",
 ];
 /// The cases of `TENSOR_MEMORY` with two MMA warps.
-const OVERLAPPED: [&str; 4] = ["attention", "attention_latent", "attention_rows", "attention_groups"];
+const TWO_MMA_WARPS: [&str; 4] = ["attention", "attention_latent", "attention_rows", "attention_groups"];
 /// The cases of `TENSOR_MEMORY` with two compute warpgroups.
-const COMPUTED_BY_TWO: [&str; 1] = ["attention_groups"];
+const TWO_COMPUTE_GROUPS: [&str; 1] = ["attention_groups"];
 
 /// Compiles a case in a directory; returns its `.sched` as text.
-fn divided(folder: &Path, case: &str, target: &str) -> String {
+fn compile_with_roles(folder: &Path, case: &str, target: &str) -> String {
     let text = |path: std::path::PathBuf| path.display().to_string();
     let case = root().join("tests/run").join(case);
     let kernel = case.join("kernel.tileirbc");
     let kernel = if kernel.exists() {
         text(kernel)
     } else {
-        let made = text(folder.join("kernel.tileirbc"));
-        run("tile-write", &[&text(case.join("kernel.tile")), "-o", &made], b"").ok("tile-write");
-        made
+        let bytecode = text(folder.join("kernel.tileirbc"));
+        run("tile-write", &[&text(case.join("kernel.tile")), "-o", &bytecode], b"").ok("tile-write");
+        bytecode
     };
-    let kept = format!("--save-temps={}", folder.display());
+    let save_temps = format!("--save-temps={}", folder.display());
     let ptx = text(folder.join("k.ptx"));
-    let all = [&kernel, "--gpu-name", target, "--tma=on", "--roles=on", "--emit=ptx", &kept, "-o", &ptx];
-    run("tileiras", &all, b"").ok(&format!("{} {target}", case.display()));
+    let arguments = [&kernel, "--gpu-name", target, "--tma=on", "--roles=on", "--emit=ptx", &save_temps, "-o", &ptx];
+    run("tileiras", &arguments, b"").ok(&format!("{} {target}", case.display()));
     let sched = run_in(folder, "tile-dump", &["kernel.sched"], b"").ok("tile-dump");
     String::from_utf8(sched).expect("stage files are text")
 }
@@ -66,32 +66,32 @@ fn divided_functions_compute_what_they_should_in_every_order() {
     let runs: Vec<(&str, &str)> = runs.chain(more).collect();
     for_each(&runs, |(name, target)| {
         let folder = temporary();
-        let text = divided(folder.path(), name, target);
+        let text = compile_with_roles(folder.path(), name, target);
         if !text.contains("name: \"load\"") {
             return Err(format!("{name} {target}: nothing is divided"));
         }
-        let multiplied = *target == "sm_100" && MULTIPLIED.contains(name);
-        if text.contains("name: \"mma\"") != multiplied {
+        let has_mma_role = *target == "sm_100" && TENSOR_MEMORY.contains(name);
+        if text.contains("name: \"mma\"") != has_mma_role {
             return Err(format!("{name} {target}: tensor memory MMAs and their warp role are misplaced"));
         }
-        if text.contains("name: \"mma_next\"") != (*target == "sm_100" && OVERLAPPED.contains(name)) {
+        if text.contains("name: \"mma_next\"") != (*target == "sm_100" && TWO_MMA_WARPS.contains(name)) {
             return Err(format!("{name} {target}: two warp roles issue MMAs instead of one, or one instead of two"));
         }
-        if text.contains("name: \"compute_next\"") != (*target == "sm_100" && COMPUTED_BY_TWO.contains(name)) {
+        if text.contains("name: \"compute_next\"") != (*target == "sm_100" && TWO_COMPUTE_GROUPS.contains(name)) {
             return Err(format!("{name} {target}: two warp roles compute instead of one, or one instead of two"));
         }
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let case = root().join("tests/run").join(name);
         let launch = case.join("launch.json").display().to_string();
-        let orders = ["0", "1", "2", "3"].map(|seed| ("tile-run", "kernel.sched", vec!["--schedule-seed", seed]));
-        let early = ("tile-sim", "k.ptx", vec!["--races", "error"]);
-        let late = ["1", "2", "3"]
+        let tile_runs = ["0", "1", "2", "3"].map(|seed| ("tile-run", "kernel.sched", vec!["--schedule-seed", seed]));
+        let early_delivery = ("tile-sim", "k.ptx", vec!["--races", "error"]);
+        let late_delivery = ["1", "2", "3"]
             .map(|seed| ("tile-sim", "k.ptx", vec!["--races", "error", "--delivery", "late", "--schedule-seed", seed]));
-        for (tool, file, options) in orders.into_iter().chain([early]).chain(late) {
-            let words = [&[file, "--launch", &launch, "--out-dir", "out"], &options[..]].concat();
-            run_in(folder.path(), tool, &words, b"").ok(&format!("{name} {target} {file}"));
-            let right = Expect::read(&case).check(&case, &folder.path().join("out"));
-            right.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
+        for (tool, file, options) in tile_runs.into_iter().chain([early_delivery]).chain(late_delivery) {
+            let arguments = [&[file, "--launch", &launch, "--out-dir", "out"], &options[..]].concat();
+            run_in(folder.path(), tool, &arguments, b"").ok(&format!("{name} {target} {file}"));
+            let result = Expect::read(&case).check(&case, &folder.path().join("out"));
+            result.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
         }
         Ok(())
     });
@@ -104,30 +104,30 @@ fn hazard_checked(text: &str) -> Result<(), String> {
 /// The texts with one line edited, for each line that contains a word.
 fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let holding = lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
-    let edited = holding.map(|(at, line)| {
-        let with = |line: Option<String>| {
+    let matching = lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
+    let edited = matching.map(|(at, line)| {
+        let with_line = |line: Option<String>| {
             let others = lines.iter().enumerate().map(|(i, other)| if i == at { line.clone() } else { Some(other.to_string()) });
             others.flatten().map(|line| line + "\n").collect::<String>()
         };
-        with(edit(line))
+        with_line(edit(line))
     });
     edited.collect()
 }
 
-/// Pipeline steps that are removed, or moved to another stage, phase or warp role. `changes` lists words of lines and their
-/// replacements.
-fn refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
+/// Asserts that the hazard checker refuses a program without one of its pipeline steps, or with one in another stage, phase or
+/// warp role. `changes` lists words of lines and their replacements.
+fn assert_refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
     hazard_checked(text).expect("it is right as it is");
-    let left_out = steps.iter().flat_map(|step| each_edited(text, step, |_| None).into_iter().map(move |text| (*step, text)));
-    let mut edits: Vec<(&str, String)> = left_out.collect();
+    let removed = steps.iter().flat_map(|step| each_edited(text, step, |_| None).into_iter().map(move |text| (*step, text)));
+    let mut edits: Vec<(&str, String)> = removed.collect();
     for (word, from, to) in changes {
         let edited = each_edited(text, word, |line| Some(line.replacen(from, to, 1)));
         edits.extend(edited.into_iter().filter(|other| *other != text).map(|text| (*from, text)));
     }
     assert!(edits.len() >= 12, "{} edits", edits.len());
     for_each(&edits, |(what, text)| match hazard_checked(text) {
-        Ok(()) => Err(format!("'{what}' may go or change")),
+        Ok(()) => Err(format!("'{what}' can be removed or changed")),
         Err(_) => Ok(()),
     });
 }
@@ -135,7 +135,7 @@ fn refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
 #[test]
 fn hazard_checker_refuses_a_missing_pipeline_step() {
     let folder = temporary();
-    let text = divided(folder.path(), "matmul_f16", "sm_90");
+    let text = compile_with_roles(folder.path(), "matmul_f16", "sm_90");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "group_wait"];
     let changes = [
         ("(buffers", "producer: 1", "producer: 0"),
@@ -148,14 +148,14 @@ fn hazard_checker_refuses_a_missing_pipeline_step() {
         ("(buffers", "fill: tma", "fill: threads"),
         ("group_wait(pending: 1", "pending: 1", "pending: 2"),
     ];
-    refused(&text, &steps, &changes);
+    assert_refused(&text, &steps, &changes);
 }
 
 /// Compute warpgroups synchronise at named barriers of their own.
 #[test]
 fn hazard_checker_refuses_wrong_named_barriers() {
     let folder = temporary();
-    let text = divided(folder.path(), "attention", "sm_90");
+    let text = compile_with_roles(folder.path(), "attention", "sm_90");
     let changes = [
         ("barrier(", "id: 1", "id: 2"),
         ("barrier(", "id: 1", "id: 0"),
@@ -163,13 +163,13 @@ fn hazard_checker_refuses_wrong_named_barriers() {
         ("barrier(", "threads: 128", "threads: 96"),
         ("barrier(", "threads: 128", "threads: 64"),
     ];
-    refused(&text, &["barrier"], &changes);
+    assert_refused(&text, &["barrier"], &changes);
 }
 
 #[test]
 fn hazard_checker_refuses_an_mma_role_with_a_missing_step() {
     let folder = temporary();
-    let text = divided(folder.path(), "attention", "sm_100");
+    let text = compile_with_roles(folder.path(), "attention", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
     let changes = [
         ("(buffers", "producer: 1", "producer: 2"),
@@ -181,14 +181,14 @@ fn hazard_checker_refuses_an_mma_role_with_a_missing_step() {
         ("(buffers", "fill: tma", "fill: threads"),
         ("(buffers", "empty: 1,", "empty: 2,"),
     ];
-    refused(&text, &steps, &changes);
+    assert_refused(&text, &steps, &changes);
 }
 
 /// The halves of an accumulator's rows belong to two warp roles, each with MMAs of its own.
 #[test]
 fn hazard_checker_refuses_two_compute_roles_with_a_missing_step() {
     let folder = temporary();
-    let text = divided(folder.path(), "attention_groups", "sm_100");
+    let text = compile_with_roles(folder.path(), "attention_groups", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "async_fence"];
     let changes = [
         ("(buffers", "consumers: [3, 4]", "consumers: [3]"),
@@ -198,14 +198,14 @@ fn hazard_checker_refuses_two_compute_roles_with_a_missing_step() {
         ("(buffers", "empty: 2,", "empty: 1,"),
         ("(depth", "full: 128", "full: 256"),
     ];
-    refused(&text, &steps, &changes);
+    assert_refused(&text, &steps, &changes);
 }
 
 /// Both MMA warps read the keys.
 #[test]
 fn hazard_checker_refuses_two_mma_roles_with_a_missing_step() {
     let folder = temporary();
-    let text = divided(folder.path(), "attention_latent", "sm_100");
+    let text = compile_with_roles(folder.path(), "attention_latent", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
     let changes = [
         ("(buffers", "consumers: [2, 3]", "consumers: [2]"),
@@ -214,5 +214,5 @@ fn hazard_checker_refuses_two_mma_roles_with_a_missing_step() {
         ("(buffers", "producer: 2", "producer: 3"),
         ("(buffers", "empty: 2,", "empty: 1,"),
     ];
-    refused(&text, &steps, &changes);
+    assert_refused(&text, &steps, &changes);
 }

@@ -1,5 +1,7 @@
 //! Executes the cases of `tests/run` on the file of every stage and on the PTX; all must produce the expected memory.
 //!
+//! The name of a case begins with its folder: `matmul_f16/as_written`, `matmul_f16/sm_90/O3`, `matmul_f16/sm_90/cluster=2`.
+//!
 //! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
 //! `tile-fuzz` found.
 
@@ -7,9 +9,11 @@ use base::ir::Operation;
 use core_dialect::core_ops::Core;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use tests::compare::Expect;
-use tests::{blessing, files_below, folders, for_each, root, run, temporary};
+use tests::suite::{Checked, Suite, unified_diff};
+use tests::{blessing, files_below, folders, root, run, temporary, tests};
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 
@@ -26,7 +30,7 @@ fn cases() -> Vec<PathBuf> {
 }
 
 /// Executes the file of a stage and compares its output.
-fn execute(tool: &str, file: &str, case: &Path) -> Result<(), String> {
+fn execute(tool: &str, file: &str, case: &Path) -> Checked {
     let folder = temporary();
     let launch = case.join("launch.json");
     let arguments = [file, "--launch", launch.to_str().expect("UTF-8"), "--out-dir", folder.path().to_str().expect("UTF-8")];
@@ -87,16 +91,25 @@ fn op_table() -> Vec<String> {
     names
 }
 
-/// The page of executed ops; `ran` has the targets of each op.
-fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String {
-    let compared = compared_ops();
+/// The page of executed ops. Its marks follow from the programs of the cases, because every case passes for each of its targets.
+fn coverage_page() -> String {
+    let cases = cases();
+    let mut ran: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for case in &cases {
+        for op in ops_of(case) {
+            ran.entry(op).or_default().extend(targets(case));
+        }
+    }
+    let (compared, known): (_, BTreeSet<String>) = (compared_ops(), op_table().into_iter().collect());
+    assert!(known.len() > 90 && ran.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {ran:?}");
     let mut page = format!(
-        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. No program here ran on a GPU.\n\n\
-         - A target has ✓ where one of {cases} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
+        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. The marks come from CPU executors only. [Benchmarks](benchmarks.md) reports the runs on an H200.\n\n\
+         - A target has ✓ where one of {} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
          `tile-sim` the PTX, and all results are as expected.\n\
          - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each of its types, in `tile-run` and as PTX for sm_80 \
          and sm_100. The reference is the code of NVIDIA's compiler.\n\
          - –: neither of these two; random programs and other tests may have it.\n\n| op | {} | in each type |\n|---|{}---|\n",
+        cases.len(),
         TARGETS.join(" | "),
         "---|".repeat(TARGETS.len())
     );
@@ -109,14 +122,20 @@ fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String
     page
 }
 
-#[test]
-fn the_program_as_written_computes_what_it_should() {
-    for_each(&cases(), |case| {
-        let folder = temporary();
-        let file = folder.path().join("k.tile").display().to_string();
-        run("tile-read", &[&bytecode(case, folder.path()), "-o", &file], b"").ok(&label(case));
-        execute("tile-run", &file, case).map_err(|complaint| format!("{}: {complaint}", label(case)))
-    });
+fn the_coverage_page_is_current() {
+    let (path, page) = (root().join("docs/op-coverage.md"), coverage_page());
+    if blessing() {
+        std::fs::write(&path, &page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == page, "scripts/bless writes docs/op-coverage.md anew:\n{}", unified_diff(&written, &page));
+}
+
+fn as_written(case: &Path) -> Checked {
+    let folder = temporary();
+    let file = folder.path().join("k.tile").display().to_string();
+    run("tile-read", &[&bytecode(case, folder.path()), "-o", &file], b"").ok(&label(case));
+    execute("tile-run", &file, case)
 }
 
 /// The names of the ops of a stage file.
@@ -178,56 +197,38 @@ const WITHOUT_A_CASE: &[&str] = &[
     "tmem_store",
 ];
 
-#[test]
-fn every_stage_and_the_ptx_compute_the_same() {
-    let seen = Mutex::new(BTreeSet::new());
-    let mut runs = Vec::new();
-    let executed: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::default();
-    let ops: BTreeMap<PathBuf, BTreeSet<String>> = cases().into_iter().map(|case| (case.clone(), ops_of(&case))).collect();
-    for case in cases() {
-        for target in targets(&case) {
-            runs.extend(["-O0", "-O3"].map(|level| (case.clone(), target.clone(), level)));
-        }
+/// The ops that the cases reached so far.
+static REACHED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
+/// Compiles a case and executes the file of each stage and the PTX.
+fn every_stage(case: &Path, target: &str, level: &str) -> Checked {
+    let folder = temporary();
+    let stem = folder.path().join("k").display().to_string();
+    let kept = format!("--save-temps={}", folder.path().display());
+    let arguments =
+        [&bytecode(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &kept, "-o", &format!("{stem}.ptx")];
+    let ran = run("tileiras", &arguments, b"");
+    if ran.code != Some(0) {
+        return Err(ran.stderr);
     }
-    for_each(&runs, |(case, target, level)| {
-        let folder = temporary();
-        let stem = folder.path().join("k").display().to_string();
-        let kept = format!("--save-temps={}", folder.path().display());
-        let arguments =
-            [&bytecode(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &kept, "-o", &format!("{stem}.ptx")];
-        let what = format!("{} {target} {level}", label(case));
-        let ran = run("tileiras", &arguments, b"");
-        if ran.code != Some(0) {
-            return Err(format!("{what}: {}", ran.stderr.trim()));
-        }
-        for (tool, kind) in [("tile-run", "aa"), ("tile-run", "as"), ("tile-run", "sched"), ("tile-sim", "ptx")] {
-            let file = match kind {
-                "ptx" => format!("{stem}.ptx"),
-                kind => folder.path().join(format!("kernel.{kind}")).display().to_string(),
-            };
-            execute(tool, &file, case).map_err(|complaint| format!("{what} .{kind}: {complaint}"))?;
-            seen.lock().expect("no worker panics").extend(stage_ops(&file, kind));
-        }
-        let mut executed = executed.lock().expect("no test panics while it notes");
-        for op in &ops[case] {
-            executed.entry(op.clone()).or_default().insert(target.clone());
-        }
-        Ok(())
-    });
-    // A failing case has panicked by now, so every noted op was executed correctly at both levels.
-    let executed = executed.into_inner().expect("nothing panicked");
-    let known: BTreeSet<String> = op_table().into_iter().collect();
-    assert!(known.len() > 90 && executed.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {executed:?}");
-    let (path, page) = (root().join("docs/op-coverage.md"), status_page(&executed, ops.len()));
-    if blessing() {
-        std::fs::write(&path, &page).expect("the page can be written");
+    for (tool, kind) in [("tile-run", "aa"), ("tile-run", "as"), ("tile-run", "sched"), ("tile-sim", "ptx")] {
+        let file = match kind {
+            "ptx" => format!("{stem}.ptx"),
+            kind => folder.path().join(format!("kernel.{kind}")).display().to_string(),
+        };
+        execute(tool, &file, case).map_err(|complaint| format!(".{kind}: {complaint}"))?;
+        REACHED.lock().expect("no case panics while it notes ops").extend(stage_ops(&file, kind));
     }
-    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "scripts/bless writes docs/op-coverage.md anew");
+    Ok(())
+}
+
+/// Every op of the stage formats is in some case.
+fn cases_reach_every_op() -> Checked {
     let tables = [Core::MNEMONICS, tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS].concat();
-    let mut seen = seen.into_inner().expect("no worker panics");
-    seen.extend(WITHOUT_A_CASE);
-    let missing: Vec<&str> = tables.into_iter().filter(|op| !seen.contains(op)).collect();
-    assert!(missing.is_empty(), "no case of tests/run comes to these ops: {missing:?}");
+    let mut reached = REACHED.lock().expect("no case panics while it notes ops").clone();
+    reached.extend(WITHOUT_A_CASE);
+    let missing: Vec<&str> = tables.into_iter().filter(|op| !reached.contains(op)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(format!("no case of tests/run comes to these ops: {missing:?}")) }
 }
 
 /// The output of a case whose tile blocks are divided among the CTAs of a cluster; None if that is impossible.
@@ -238,18 +239,17 @@ fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
     let code = bytecode(case, folder.path());
     let asked = format!("--cluster={blocks}");
     let ran = run("tileiras", &[&code, "--gpu-name", target, &asked, "--emit=ptx", &kept, "-o", &ptx], b"");
-    let what = format!("{} {target} {asked}", label(case));
     if ran.code != Some(0) {
         let refused = ran.stderr.contains("cannot be divided");
-        return if refused { Ok(false) } else { Err(format!("{what}: {}", ran.stderr.trim())) };
+        return if refused { Ok(false) } else { Err(ran.stderr) };
     }
     let text = std::fs::read_to_string(&ptx).map_err(|error| error.to_string())?;
     if !text.contains(&format!(".reqnctapercluster {blocks}\n")) || !text.contains(".blocksareclusters") {
-        return Err(format!("{what}: it is launched without a cluster"));
+        return Err("it is launched without a cluster".into());
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
     for (tool, file) in [("tile-run", file("as")), ("tile-run", file("sched")), ("tile-sim", ptx)] {
-        execute(tool, &file, case).map_err(|complaint| format!("{what} {file}: {complaint}"))?;
+        execute(tool, &file, case).map_err(|complaint| format!("{file}: {complaint}"))?;
     }
     Ok(true)
 }
@@ -268,85 +268,114 @@ const SHARED_OUT: [&str; 9] = [
     "softmax",
 ];
 
-#[test]
-fn the_blocks_of_a_cluster_compute_the_same_together() {
-    let cases = cases().into_iter().filter(|case| SHARED_OUT.contains(&label(case).as_str()));
-    let runs: Vec<(PathBuf, String)> = cases
-        .flat_map(|case| targets(&case).into_iter().filter(|target| target != "sm_80").map(move |target| (case.clone(), target)))
-        .collect();
-    assert_eq!(runs.len(), 3 * SHARED_OUT.len());
-    let runs: Vec<_> = runs.into_iter().flat_map(|run| [2, 4].map(|blocks| (run.clone(), blocks))).collect();
-    for_each(&runs, |((case, target), blocks)| match shared_out(case, target, *blocks)? {
-        true => Ok(()),
-        false => Err(format!("{} {target} is not shared out to {blocks}", label(case))),
-    });
+/// The blocks of a cluster compute the same together.
+fn divided(case: &Path, target: &str, blocks: u32) -> Checked {
+    if shared_out(case, target, blocks)? { Ok(()) } else { Err("the CTAs of a cluster do not share its tile blocks".into()) }
 }
 
 /// The output of a case with an option of a stage whose log confirms the effect of the option.
-fn as_reported(case: &Path, target: &str, option: &str, says: &str) -> Result<(), String> {
-    let folder = temporary();
+fn as_reported(case: &Path, target: &str, requested: &Requested) -> Checked {
+    let (folder, option) = (temporary(), requested.option);
     let ptx = folder.path().join("k.ptx").display().to_string();
     let kept = format!("--save-temps={}", folder.path().display());
     let code = bytecode(case, folder.path());
     let ran = run("tileiras", &[&code, "--gpu-name", target, option, "--emit=ptx", &kept, "-o", &ptx], b"");
-    let what = format!("{} {target}", label(case));
     if ran.code != Some(0) {
-        return Err(format!("{what}: {}", ran.stderr.trim()));
+        return Err(ran.stderr);
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
-    if !run("tile-dump", &[&file("sched")], b"").text().contains(says) {
-        return Err(format!("{what}: {option} does nothing"));
+    let log = run("tile-dump", &[&file("sched")], b"").text();
+    if let Some(lacking) = requested.says.iter().find(|says| !log.contains(**says)) {
+        return Err(format!("{option} has no effect: the log lacks '{lacking}'"));
     }
     for (tool, file) in [("tile-run", file("as")), ("tile-run", file("sched")), ("tile-sim", ptx)] {
-        execute(tool, &file, case).map_err(|complaint| format!("{what} {file}: {complaint}"))?;
+        execute(tool, &file, case).map_err(|complaint| format!("{file}: {complaint}"))?;
     }
     Ok(())
 }
 
-#[test]
-fn halves_of_rows_one_after_the_other_are_the_same() {
-    let made = ["attention", "cluster_matmul", "cluster_rows", "softmax"];
-    let cases = cases().into_iter().filter(|case| made.contains(&label(case).as_str()));
-    let runs: Vec<(PathBuf, &str)> =
-        cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
-    assert_eq!(runs.len(), 3 * made.len());
-    for_each(&runs, |(case, target)| as_reported(case, target, "--split-m=on", "rows run as two M subtiles"));
+/// An option of a stage, the log entries that confirm its effect, its targets, and the cases that it applies to.
+struct Requested {
+    name: &'static str,
+    option: &'static str,
+    says: &'static [&'static str],
+    targets: &'static [&'static str],
+    cases: &'static [&'static str],
 }
 
-/// Programs for work stealing: with and without MMAs, with loops over tiles of their own, for clusters.
-#[test]
-fn stolen_tile_blocks_compute_the_same() {
-    let taken = ["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"];
-    let cases = cases().into_iter().filter(|case| taken.contains(&label(case).as_str()));
-    let runs: Vec<(PathBuf, &str)> = cases.flat_map(|case| ["sm_100", "sm_120"].map(|target| (case.clone(), target))).collect();
-    assert_eq!(runs.len(), 2 * taken.len());
-    for_each(&runs, |(case, target)| as_reported(case, target, "--clc=on", "CTAs steal tile blocks"));
-}
+const REQUESTED: [Requested; 3] = [
+    Requested {
+        name: "split_m",
+        option: "--split-m=on",
+        says: &["rows run as two M subtiles"],
+        targets: &["sm_80", "sm_90", "sm_120"],
+        cases: &["attention", "cluster_matmul", "cluster_rows", "softmax"],
+    },
+    // Programs for work stealing: with and without MMAs, with loops over tiles of their own, for clusters.
+    Requested {
+        name: "clc",
+        option: "--clc=on",
+        says: &["CTAs steal tile blocks"],
+        targets: &["sm_100", "sm_120"],
+        cases: &["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"],
+    },
+    Requested {
+        name: "prefetch",
+        option: "--prefetch=on",
+        says: &["the tile is copied to shared memory", "loads are issued an iteration ahead"],
+        targets: &["sm_80", "sm_90", "sm_120"],
+        cases: &["persistent_few", "persistent_rows"],
+    },
+];
 
-#[test]
-fn loads_ahead_of_their_iteration_are_the_same() {
-    let ahead = ["persistent_few", "persistent_rows"];
-    let cases = cases().into_iter().filter(|case| ahead.contains(&label(case).as_str()));
-    let runs: Vec<(PathBuf, &str)> =
-        cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
-    assert_eq!(runs.len(), 3 * ahead.len());
-    for says in ["the tile is copied to shared memory", "loads are issued an iteration ahead"] {
-        for_each(&runs, |(case, target)| as_reported(case, target, "--prefetch=on", says));
+/// A matmul compiles for every target of the table.
+fn compiles_for(target: &base::Target) -> Checked {
+    let code = bytecode(&root().join("tests/run/matmul_f16"), Path::new(""));
+    let folder = temporary();
+    let ptx = folder.path().join("k.ptx").display().to_string();
+    let ran = run("tileiras", &[&code, "--gpu-name", target.name, "--emit=ptx", "-o", &ptx], b"");
+    let header = format!(".target {}", target.ptx_target);
+    match std::fs::read_to_string(&ptx) {
+        Ok(text) if ran.code == Some(0) && text.contains(&header) => Ok(()),
+        _ => Err(ran.stderr),
     }
 }
 
-#[test]
-fn every_target_of_the_table_is_compiled_for() {
-    let targets: Vec<_> = base::Target::all().collect();
-    let code = bytecode(&root().join("tests/run/matmul_f16"), Path::new(""));
-    for_each(&targets, |target| {
-        let folder = temporary();
-        let ptx = folder.path().join("k.ptx").display().to_string();
-        let ran = run("tileiras", &[&code, "--gpu-name", target.name, "--emit=ptx", "-o", &ptx], b"");
-        let header = format!(".target {}", target.ptx_target);
-        match std::fs::read_to_string(&ptx) {
-            Ok(text) if ran.code == Some(0) && text.contains(&header) => Ok(()),
-            _ => Err(format!("{target}: {}", ran.stderr.trim())),
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for case in cases() {
+        let name = label(&case);
+        let path = case.clone();
+        suite.case(format!("{name}/as_written"), move || as_written(&path));
+        for target in targets(&case) {
+            for level in ["O0", "O3"] {
+                let (case, target) = (case.clone(), target.clone());
+                suite.case(format!("{name}/{target}/{level}"), move || every_stage(&case, &target, &format!("-{level}")));
+            }
         }
-    });
+    }
+    let case = |name: &str| cases().into_iter().find(|case| label(case) == name).unwrap_or_else(|| panic!("no case is {name}"));
+    for name in SHARED_OUT {
+        let case = case(name);
+        for target in targets(&case).into_iter().filter(|target| target != "sm_80") {
+            for blocks in [2, 4] {
+                let (case, target) = (case.clone(), target.clone());
+                suite.case(format!("{name}/{target}/cluster={blocks}"), move || divided(&case, &target, blocks));
+            }
+        }
+    }
+    for requested in &REQUESTED {
+        for name in requested.cases {
+            for target in requested.targets {
+                let case = case(name);
+                suite.case(format!("{name}/{target}/{}", requested.name), move || as_reported(&case, target, requested));
+            }
+        }
+    }
+    for target in base::Target::all() {
+        suite.case(format!("matmul_f16/compiles/{}", target.name), move || compiles_for(&target));
+    }
+    suite.functions("rules/", tests![the_coverage_page_is_current]);
+    suite.summary("cases reach every op", cases_reach_every_op);
+    suite.run()
 }

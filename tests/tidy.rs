@@ -83,37 +83,44 @@ fn every_list_has_every_tool() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
     let words = |line: &str| -> BTreeSet<String> { line.split_whitespace().map(str::to_string).collect() };
     let tools: BTreeSet<String> = tool_names().into_iter().collect();
-    let and_alias: BTreeSet<String> = tools.iter().cloned().chain(["tileirdisasm".into()]).collect();
+    let with_alias: BTreeSet<String> = tools.iter().cloned().chain(["tileirdisasm".into()]).collect();
     let package = manifest(&root().join("packages/tileworks"));
     let executables = package["bin"].as_array().unwrap().iter().map(|bin| bin["name"].as_str().unwrap().to_string());
-    assert_eq!(executables.collect::<BTreeSet<_>>(), and_alias, "packages/tileworks");
+    // `tile-launch` loads a library, which static executables cannot.
+    let excluded = ["tile-launch".to_string()].into();
+    assert_eq!(executables.collect::<BTreeSet<_>>(), with_alias.difference(&excluded).cloned().collect(), "packages/tileworks");
     let words_of =
         |script: &str, start: &str, end: &str| words(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
-    assert_eq!(words_of("scripts/completions", "TOOLS = '", "'"), and_alias, "scripts/completions");
-    // `tile-fuzz` generates kernels for the tests of this project; `tile-launch` loads a library, which static executables cannot.
-    let apart = ["tile-fuzz".to_string(), "tile-launch".to_string()].into();
-    assert_eq!(words_of("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
+    assert_eq!(words_of("scripts/completions", "TOOLS = '", "'"), with_alias, "scripts/completions");
     // Only the executable of `tile-ptx` links static archives; they crash at start in executables with the usual linking.
     assert_eq!(package["dependencies"]["tile-ptx"]["default-features"].as_bool(), Some(false), "packages/tileworks");
     let readme = text("docs/tools.md");
     let missing: Vec<&String> = tools.iter().filter(|tool| !readme.contains(&format!("\n| `{tool}` |"))).collect();
     assert!(missing.is_empty(), "the table of docs/tools.md lacks {missing:?}");
-    let needed = tools.iter().flat_map(|tool| {
+    let needed = tools.difference(&excluded).flat_map(|tool| {
         let folder = root().join("tools").join(tool);
         let library = folder.join("src/lib.rs").is_file().then(|| tool.clone());
         listed_in(&manifest(&folder)).into_iter().chain(library)
     });
     let missing: BTreeSet<String> = needed.collect::<BTreeSet<_>>().difference(&listed_in(&package)).cloned().collect();
     assert!(missing.is_empty(), "packages/tileworks lacks the dependencies {missing:?}");
-    // The package installs the versions that the tests used.
-    let versions = |lock: &str| -> BTreeSet<(String, String)> {
-        let lock: toml::Table = text(lock).parse().unwrap();
-        let word = |package: &toml::Value, key: &str| package[key].as_str().unwrap().to_string();
-        lock["package"].as_array().unwrap().iter().map(|package| (word(package, "name"), word(package, "version"))).collect()
-    };
-    let (ours, known) = (versions("packages/tileworks/Cargo.lock"), versions("Cargo.lock"));
-    let other: Vec<_> = ours.difference(&known).filter(|(name, _)| name != "tileworks").collect();
-    assert!(other.is_empty(), "packages/tileworks/Cargo.lock has versions that are not tested: {other:?}");
+}
+
+/// A crate takes dependencies and their features from the workspace. Then it builds alone as it builds with the others, and no check of
+/// each crate alone is necessary.
+#[test]
+fn crates_take_features_from_the_workspace() {
+    let members = ["formats", "tools", "tools/lib"].into_iter().flat_map(|parent| folders(&root().join(parent)));
+    for folder in members.filter(|folder| folder.join("Cargo.toml").is_file()) {
+        let manifest = manifest(&folder);
+        let tables = ["dependencies", "build-dependencies", "dev-dependencies"];
+        for (name, value) in tables.iter().filter_map(|table| manifest.get(*table)?.as_table()).flatten() {
+            let of_workspace = value.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+            let others: Vec<&String> =
+                value.as_table().into_iter().flat_map(toml::Table::keys).filter(|key| *key != "workspace").collect();
+            assert!(of_workspace && others.is_empty(), "{}: {name} has {others:?} of its own", folder.display());
+        }
+    }
 }
 
 #[test]
@@ -148,8 +155,8 @@ fn only_tile_ptx_has_llvm() {
             .expect("cargo runs");
         let tree = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let has = tree.lines().any(|line| line.starts_with("inkwell ") || line.starts_with("llvm-sys "));
-        assert_eq!(has, name == "tile-ptx", "{name}");
+        let has_llvm = tree.lines().any(|line| line.starts_with("inkwell ") || line.starts_with("llvm-sys "));
+        assert_eq!(has_llvm, name == "tile-ptx", "{name}");
     }
 }
 
@@ -161,9 +168,9 @@ fn only_the_target_table_names_targets() {
     for path in ["formats", "tools"].iter().flat_map(|part| files_below(&root().join(part))) {
         let inside = path.strip_prefix(root()).unwrap();
         // `formats/perf-model` names the files of machines/.
-        let apart =
-            inside.components().any(|part| ["tests", "target-info", "perf-model"].iter().any(|apart| part.as_os_str() == *apart));
-        if apart || path.extension().is_none_or(|extension| extension != "rs") {
+        let exempt =
+            inside.components().any(|part| ["tests", "target-info", "perf-model"].iter().any(|exempt| part.as_os_str() == *exempt));
+        if exempt || path.extension().is_none_or(|extension| extension != "rs") {
             continue;
         }
         files += 1;
@@ -173,7 +180,7 @@ fn only_the_target_table_names_targets() {
             assert!(!line.contains("\"sm_"), "{}:{} knows a target by name: {}", path.display(), number + 1, line.trim());
         }
     }
-    assert!(files > 100, "only {files} files were looked at");
+    assert!(files > 100, "only {files} files were checked");
 }
 
 #[test]
@@ -192,7 +199,7 @@ fn every_source_file_has_a_header() {
     let sources = ["formats", "tools", "tests"].iter().flat_map(|part| files_below(&root().join(part)));
     for path in sources.filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("//!"), "{} does not open with what it is for", path.display());
+        assert!(text.starts_with("//!"), "{} does not begin with a description", path.display());
     }
 }
 
@@ -218,11 +225,11 @@ fn functions_that_classify_variants_have_no_default() {
 
 #[test]
 fn no_path_of_a_machine_is_in_the_examples() {
-    let here = format!("{}/", root().display());
+    let root_path = format!("{}/", root().display());
     for path in files_below(&root().join("tests/run")) {
         let bytes = std::fs::read(&path).unwrap();
-        let homes = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
-        for word in homes.iter().chain([&here]) {
+        let user_folders = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
+        for word in user_folders.iter().chain([&root_path]) {
             let found = bytes.windows(word.len()).any(|window| window == word.as_bytes());
             assert!(!found, "{} has a path below {word} in it", path.display());
         }

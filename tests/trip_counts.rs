@@ -74,10 +74,10 @@ impl Matmul {
     }
 }
 
-fn left(row: usize, k: usize) -> i32 {
+fn lhs_element(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / 32) as i32 % 9 - 4
 }
-fn right(k: usize, column: usize) -> i32 {
+fn rhs_element(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
 }
 
@@ -92,8 +92,8 @@ fn half(number: i32) -> [u8; 2] {
 /// The memory and the launch for a number of steps, and the expected output.
 fn launch(folder: &Path, matmul: Matmul, steps: usize) -> Vec<u8> {
     let (rows, columns, depth) = (matmul.rows(), matmul.side, matmul.depth());
-    let a: Vec<u8> = (0..rows * depth).flat_map(|i| matmul.element(left(i / depth, i % depth))).collect();
-    let b: Vec<u8> = (0..depth * columns).flat_map(|i| matmul.element(right(i / columns, i % columns))).collect();
+    let a: Vec<u8> = (0..rows * depth).flat_map(|i| matmul.element(lhs_element(i / depth, i % depth))).collect();
+    let b: Vec<u8> = (0..depth * columns).flat_map(|i| matmul.element(rhs_element(i / columns, i % columns))).collect();
     let c = vec![0xff; rows * columns * matmul.total(0).len()];
     for (name, data) in [("a.in", a), ("b.in", b), ("c.in", c)] {
         std::fs::write(folder.join(name), data).expect("the folder takes files");
@@ -102,7 +102,7 @@ fn launch(folder: &Path, matmul: Matmul, steps: usize) -> Vec<u8> {
     let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
     let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
     std::fs::write(folder.join(format!("{steps}.json")), text).expect("the folder takes files");
-    let total = |i: usize| (0..steps * matmul.step).map(|k| left(i / columns, k) * right(k, i % columns)).sum::<i32>();
+    let total = |i: usize| (0..steps * matmul.step).map(|k| lhs_element(i / columns, k) * rhs_element(k, i % columns)).sum::<i32>();
     (0..rows * columns).flat_map(|i| matmul.total(total(i))).collect()
 }
 
@@ -121,12 +121,12 @@ impl Kernel {
     fn copied_by_threads(matmul: Matmul, target: &'static str) -> Kernel {
         Kernel::lowered(matmul, target, &["--tma=off"])
     }
-    fn lowered(matmul: Matmul, target: &'static str, decided: &[&str]) -> Kernel {
+    fn lowered(matmul: Matmul, target: &'static str, options: &[&str]) -> Kernel {
         let kernel = Kernel { folder: temporary(), matmul, target };
         std::fs::write(kernel.path("k.tile"), matmul.kernel()).expect("the folder takes files");
-        kernel.make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
-        kernel.make("tile-lower-as", &[&["--gpu-name", target], decided].concat(), "k.aa", "k.as");
-        kernel.make("tile-sched", &["--stop-after=analysis", "--format=text"], "k.as", "analysis.sched");
+        kernel.run_stage("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
+        kernel.run_stage("tile-lower-as", &[&["--gpu-name", target], options].concat(), "k.aa", "k.as");
+        kernel.run_stage("tile-sched", &["--stop-after=analysis", "--format=text"], "k.as", "analysis.sched");
         kernel.finish();
         kernel
     }
@@ -134,16 +134,16 @@ impl Kernel {
     fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
-    fn make(&self, tool: &str, options: &[&str], from: &str, to: &str) {
+    fn run_stage(&self, tool: &str, options: &[&str], from: &str, to: &str) {
         let (from, to) = (self.path(from), self.path(to));
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {}", self.target));
     }
 
     /// The phases after the analysis.
     fn finish(&self) {
-        self.make("tile-sched", &["--stop-after=alloc"], "analysis.sched", "alloc.sched");
-        self.make("tile-sched", &[], "alloc.sched", "k.sched");
-        self.make("tile-ptx", &[], "k.sched", "k.ptx");
+        self.run_stage("tile-sched", &["--stop-after=alloc"], "analysis.sched", "alloc.sched");
+        self.run_stage("tile-sched", &[], "alloc.sched", "k.sched");
+        self.run_stage("tile-ptx", &[], "k.sched", "k.ptx");
     }
 
     fn analysis(&self) -> String {
@@ -253,11 +253,11 @@ fn a_stage_read_by_an_mma_in_flight_is_refilled_after_a_barrier() {
     // Each warp waits for its own part of an MMA. Without a barrier, an MMA of another warp may still read the stage.
     let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
     let mut lines: Vec<&str> = text.lines().collect();
-    let place = |lines: &[&str], op: &str| lines.iter().position(|line| line.contains(op)).expect("the loop has it");
-    let wait = place(&lines, "copy_wait(");
+    let line_of = |lines: &[&str], op: &str| lines.iter().position(|line| line.contains(op)).expect("the loop has it");
+    let wait = line_of(&lines, "copy_wait(");
     let moved: Vec<&str> = lines.drain(wait..wait + 3).collect();
     assert!(moved[2].contains("barrier("), "{moved:?}");
-    let matmul = place(&lines, "= mma(");
+    let matmul = line_of(&lines, "= mma(");
     lines.splice(matmul..matmul, moved);
     let ran = run("tile-sched", &["--verify-only", "-"], lines.join("\n").as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
@@ -269,7 +269,8 @@ fn accumulators_too_large_for_shared_memory_are_moved_in_chunks() {
     for_each(&["sm_80", "sm_90"], |target| Kernel::new(WIDE, target).check(2));
 }
 
-/// Loops with at least this many stages, and the number of times that each appears in the output.
+/// Checks kernels with all relevant trip counts. Each loop has at least `fewest_stages` stages and appears `times` times in the
+/// output.
 fn every_count(kernels: &[Kernel], fewest_stages: usize, times: usize) {
     let mut runs = Vec::new();
     for kernel in kernels {
@@ -284,8 +285,8 @@ fn every_count(kernels: &[Kernel], fewest_stages: usize, times: usize) {
     for_each(&runs, |(kernel, count)| kernel.check(*count));
 }
 
-/// Moves the first op of the schedule.
-fn edited(text: &str, change: impl Fn(&str) -> String) -> String {
+/// The schedule with its first op edited.
+fn with_first_op(text: &str, change: impl Fn(&str) -> String) -> String {
     let line = text.lines().find(|line| line.trim_start().starts_with("(op: 0,")).expect("the schedule has a first op");
     text.replace(line, &change(line))
 }
@@ -295,15 +296,15 @@ fn a_schedule_edited_by_hand_compiles_and_an_impossible_one_is_refused_by_name()
     let kernel = Kernel::new(SHORT, "sm_80");
     let text = kernel.analysis();
     // The copy of the left operand has a prefetch distance smaller by one.
-    let later = edited(&text, |line| line.replace("stage: 0", "stage: 1"));
-    assert_ne!(later, text);
-    std::fs::write(kernel.path("analysis.sched"), later).expect("the folder takes files");
+    let delayed = with_first_op(&text, |line| line.replace("stage: 0", "stage: 1"));
+    assert_ne!(delayed, text);
+    std::fs::write(kernel.path("analysis.sched"), delayed).expect("the folder takes files");
     kernel.finish();
     for_each(&[0, 1, 2, 3, 4, 5, 17], |count| kernel.check(*count));
 
     // Both copies at once: the target issues one at a time.
     let second = text.lines().find(|line| line.trim_start().starts_with("(op: 1,")).expect("the schedule has a second op");
-    let both = edited(&text, |_| second.replace("op: 1,", "op: 0,"));
+    let both = with_first_op(&text, |_| second.replace("op: 1,", "op: 0,"));
     let ran = run("tile-sched", &["-"], both.as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("op 0 (copy_view) and op 1 (copy_view) both need"), "{}", ran.stderr);

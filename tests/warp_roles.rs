@@ -5,8 +5,9 @@ use std::path::Path;
 use tests::scheduled::{edited, executed, executions, file_for, hazard_checked, without, written};
 use tests::{for_each, root, run, temporary};
 
-/// A matmul whose load warps copy the operands with `cp.async`, and one whose load warps write them for `wgmma`.
+/// A matmul whose load warps copy the operands with `cp.async`.
 const COPIES: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, blocks: 1 };
+/// A matmul whose load warps write the operands to shared memory for `wgmma`.
 const THREADS: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, blocks: 2 };
 
 /// Enough steps to wrap around each pipeline, and few enough to run quickly.
@@ -29,10 +30,10 @@ impl Matmul {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    fn left(row: usize, k: usize) -> i32 {
+    fn lhs_element(row: usize, k: usize) -> i32 {
         (row * 7 + k * 3 + k / 32) as i32 % 9 - 4
     }
-    fn right(k: usize, column: usize) -> i32 {
+    fn rhs_element(k: usize, column: usize) -> i32 {
         (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
     }
 
@@ -40,8 +41,8 @@ impl Matmul {
     fn launch(self, folder: &Path, steps: usize) -> Vec<u8> {
         let ([rows, stride], columns) = (self.rows, self.columns);
         let rows = rows * self.blocks;
-        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(Self::left(i / stride, i % stride))).collect();
-        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(Self::right(i / columns, i % columns))).collect();
+        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(Self::lhs_element(i / stride, i % stride))).collect();
+        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(Self::rhs_element(i / columns, i % columns))).collect();
         for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; rows * columns * 4])] {
             std::fs::write(folder.join(name), data).expect("the folder takes files");
         }
@@ -52,7 +53,9 @@ impl Matmul {
             r#"{{"entry": null, "grid": [{blocks}, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#
         );
         std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
-        let sum = |i: usize| (0..steps * STEP).map(|k| Self::left(i / columns, k) * Self::right(k, i % columns)).sum::<i32>();
+        let sum = |i: usize| {
+            (0..steps * STEP).map(|k| Self::lhs_element(i / columns, k) * Self::rhs_element(k, i % columns)).sum::<i32>()
+        };
         (0..rows * columns).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
     }
 }
@@ -67,9 +70,9 @@ fn half(number: i32) -> [u8; 2] {
 
 #[test]
 fn warp_roles_compute_the_same_in_every_order() {
-    let on = |text: String, target: &str| text.replace("//!tile target sm_80", &format!("//!tile target {target}"));
+    let with_target = |text: String, target: &str| text.replace("//!tile target sm_80", &format!("//!tile target {target}"));
     let cases: Vec<(Matmul, String, usize)> =
-        [(COPIES, COPIES.text()), (COPIES, on(COPIES.text(), "sm_90")), (THREADS, THREADS.text())]
+        [(COPIES, COPIES.text()), (COPIES, with_target(COPIES.text(), "sm_90")), (THREADS, THREADS.text())]
             .into_iter()
             .flat_map(|(matmul, text)| TRIP_COUNTS.map(|trip_count| (matmul, text.clone(), trip_count)))
             .collect();
@@ -79,8 +82,8 @@ fn warp_roles_compute_the_same_in_every_order() {
         let expected = matmul.launch(folder.path(), *trip_count);
         written(folder.path(), text);
         for (tool, options) in executions(4) {
-            let left = executed(folder.path(), tool, file_for(tool), &options)?;
-            if left != expected {
+            let output = executed(folder.path(), tool, file_for(tool), &options)?;
+            if output != expected {
                 return Err(format!("{}: {tool} {options:?} computes something else in {trip_count} steps", matmul.file));
             }
         }
@@ -102,9 +105,9 @@ fn an_assembler_takes_them() {
 /// The text with the line that contains `what` moved before the line that contains `before`.
 fn moved(text: &str, what: &str, before: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
-    let place = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
-    let line = lines.remove(place(&lines, what));
-    let to = place(&lines, before);
+    let line_of = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
+    let line = lines.remove(line_of(&lines, what));
+    let to = line_of(&lines, before);
     lines.insert(to, line);
     lines.join("\n") + "\n"
 }
@@ -151,11 +154,11 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
         ),
         (edited(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of warp role 'compute'"),
     ];
-    let on_both = |(text, why): (String, &'static str)| {
-        let newer = edited(&text, "//!tile target sm_80", "//!tile target sm_90");
-        [(COPIES, text, why), (COPIES, newer, why)]
+    let for_both_targets = |(text, why): (String, &'static str)| {
+        let for_sm_90 = edited(&text, "//!tile target sm_80", "//!tile target sm_90");
+        [(COPIES, text, why), (COPIES, for_sm_90, why)]
     };
-    let all = of_copies.into_iter().flat_map(on_both);
+    let all = of_copies.into_iter().flat_map(for_both_targets);
     all.chain(of_threads.into_iter().map(|(text, why)| (THREADS, text, why))).collect()
 }
 
@@ -169,15 +172,14 @@ fn broken_programs_are_refused_and_their_faults_are_detected() {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary();
-        let right = matmul.launch(folder.path(), BROKEN_TRIP_COUNT);
+        let correct_output = matmul.launch(folder.path(), BROKEN_TRIP_COUNT);
         written(folder.path(), text);
         for executor in ["tile-run", "tile-sim"] {
-            let seen = executions(4)
-                .into_iter()
-                .filter(|(tool, _)| *tool == executor)
-                .any(|(tool, options)| executed(folder.path(), tool, file_for(tool), &options).map_or(true, |left| left != right));
-            if !seen {
-                return Err(format!("{executor} sees nothing wrong where the hazard checker reports '{message}'"));
+            let detected = executions(4).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+                executed(folder.path(), tool, file_for(tool), &options).map_or(true, |output| output != correct_output)
+            });
+            if !detected {
+                return Err(format!("{executor} detects nothing where the hazard checker reports '{message}'"));
             }
         }
         Ok(())

@@ -90,7 +90,7 @@ def page(case, target):
     return json.loads((folder / "view.json").read_text())
 
 
-def one_line(case, model):
+def print_line_at_each_stage(case, model):
     source = next(pane for pane in model["panes"] if pane["name"] == "source")
     row = next(row for row, line in enumerate(source["lines"]) if case.traced in line)
     title(f"{case.name}: what becomes of line {row + 1}, `{source['lines'][row].strip()}`, for sm_90")
@@ -151,7 +151,7 @@ def main():
     for case in cases():
         results(case)
         model = page(case, "sm_90")
-        one_line(case, model)
+        print_line_at_each_stage(case, model)
         if case.name == "matmul":
             edited(case)
         times(case, model)

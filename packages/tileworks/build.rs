@@ -1,9 +1,12 @@
-//! The build script of the package of all tools. They are linked as usual: search paths hold for all executables of a package, and one of
-//! them cannot be static, since it loads the CUDA driver when it runs.
+//! The build script of the package of all tools.
 
+#[path = "../../tools/archives.rs"]
+mod archives;
 #[path = "../../tools/source_hash.rs"]
 mod source_hash;
 
 fn main() {
+    println!("cargo::rerun-if-changed=../../tools/archives.rs");
+    archives::link();
     source_hash::emit();
 }

@@ -1,6 +1,7 @@
 """A matmul of halves: the decisions of the compiler, and the changes that would make it faster."""
-import numpy as np
 import cuda.tile as ct
+import numpy as np
+
 import tileworks
 
 

@@ -1,6 +1,7 @@
 """Softmax of each row, with checks for faults that do not change the results, for two targets."""
-import numpy as np
 import cuda.tile as ct
+import numpy as np
+
 import tileworks
 
 

@@ -1,6 +1,7 @@
 """c = a + b: compiled, run at every stage, its schedule shown, its time predicted."""
-import numpy as np
 import cuda.tile as ct
+import numpy as np
+
 import tileworks
 
 

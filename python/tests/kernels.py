@@ -86,6 +86,6 @@ def doubled(x):
 
 @ct.kernel
 def statements(a, c, T: ct.Constant[int]):
-    m = ct.bid(0); n = ct.bid(1)
+    m = ct.bid(0); n = ct.bid(1)  # noqa: E702
     x = ct.load(a, index=(m + n,), shape=(T,))
     ct.store(c, index=(m + n,), tile=doubled(x))

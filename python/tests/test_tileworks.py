@@ -9,13 +9,14 @@ import runpy
 import subprocess
 import time
 
+import kernels
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tileworks
-import kernels
 from tileworks import _tools
+from tileworks.__main__ import main as cli_main
 
 EXECUTED = ("tile", "aa", "as", "sched", "ptx")
 HERE = pathlib.Path(__file__).parent
@@ -89,18 +90,26 @@ def test_check_names_the_line():
     assert all(f"kernels.py:{caught.value.line}:{column}: ct.store" in str(caught.value) for column in columns)
 
 
+@pytest.mark.parametrize("stage", ["tile", "aa", "as", "sched"])
+def test_an_odd_stride_of_an_axis_of_extent_one_is_no_fault(stage):
+    # cuTile assumes that the row stride is a multiple of 16, but with one row the stride addresses nothing.
+    a, c = numbers(3, 33)[:1, :32], np.zeros((3, 33), np.float32)[:1, :32]
+    tileworks.launch((1,), kernels.copy, (a, c, 1, 32), stage=stage, check=True)
+    assert np.array_equal(a, c)
+
+
 @pytest.mark.parametrize("stage", ["tile", "sched", "ptx"])
 def test_bounds_name_the_line(stage):
     a, c = numbers(64), np.zeros(16, np.float32)
     tileworks.launch((1,), kernels.pick, (a, c, 48, 16), stage=stage, options=["--check-bounds"])
     assert np.array_equal(c, a[48:])
-    if stage == "tile":  # the checks come with .aa
+    if stage == "tile":  # tile-lower-aa inserts the checks, so .tile has none
         return
     with pytest.raises(tileworks.RunError) as caught:
         tileworks.launch((1,), kernels.pick, (a, c, 50, 16), stage=stage, options=["--check-bounds"])
     assert caught.value.line == line_of("reaches outside") and caught.value.code == "RUN040"
     assert "outside the array" in str(caught.value) and ": index 6" in str(caught.value) and "extent 64" in str(caught.value)
-    if stage == "ptx":  # what stops the kernel has the same line
+    if stage == "ptx":  # the trap after the assertion has the same line
         assert f"in the source: {caught.value.file}:{caught.value.line}:" in str(caught.value)
     assert np.array_equal(c, a[48:]), "a run that fails changes nothing"
 
@@ -126,7 +135,7 @@ def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
     stdout_text = tileworks.debug((4,), kernels.normalize, (a, c, 96, 64), commands=commands)
     assert "a = f32[4, 96]" in stdout_text and f"print a[2, :3]\nf32[3] [{a[2, 0]!s}" in stdout_text
     before, after = stdout_text.split("> variables")[1:]
-    # The view of a later load is before the loop, and the location of the load does not name it.
+    # The view op of a load in the loop is before the loop. The variable of the line is the loaded tile, not the view.
     assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in stdout_text
 
 
@@ -194,7 +203,9 @@ def test_a_program_that_cannot_be_compiled_is_an_error_with_the_line():
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, CallingConvention, KernelSignature, export_kernel
 
-    array = lambda dtype: ArrayConstraint(dtype, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False)
+    def array(dtype):
+        return ArrayConstraint(dtype, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False)
+
     out = io.BytesIO()
     signature = KernelSignature([array(ct.float32), array(ct.bfloat16), 64], CallingConvention.cutile_python_v1())
     export_kernel(kernels.add_to, [signature], out, gpu_code="sm_90", output_format="tileir_bytecode", bytecode_version="13.3")
@@ -327,7 +338,7 @@ def test_arrays_may_overlap_partly(stage, start):
     assert np.array_equal(w, expected) and np.array_equal(b, expected[start:start + 64])
     w.flags.writeable = False
     fixed = w[:64], w[start:start + 64]
-    with pytest.raises(ValueError, match="the kernel writes a[+]c, which is read-only"):
+    with pytest.raises(ValueError, match=r"the kernel writes a[+]c, which is read-only"):
         tileworks.launch(1, kernels.vadd, (fixed[0], c, fixed[1], 64), stage=stage)
     # A writeable view of a part does not make the rest of a read-only array writeable.
     w.flags.writeable = True
@@ -403,13 +414,13 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
 
     (tmp_path / "build.ninja").write_text(NINJA)
     one, other = commands(tmp_path / "build.ninja")
-    assert (one.output, one.source, one.others) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
+    assert (one.output, one.source, one.dependencies) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
     assert one.args == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
     assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")
 
 
 def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monkeypatch):
-    # The overhead of a sweep is a client, and a few milliseconds per task: neither grows with the sweep.
+    # The overhead of a sweep is one client, and a few milliseconds per task. The number of tasks depends on the workers only.
     distributed = pytest.importorskip("distributed")
     clients, tasks = [], []
     start, submit = distributed.Client.__init__, distributed.Client.submit
@@ -457,7 +468,7 @@ def test_a_comparison_without_nvidias_compiler_names_the_missing_tool(tmp_path, 
         tileworks.compare(kernels.vadd, (a, a, a, 64), reference=tmp_path)
 
 
-def test_a_comparison_shows_both_sides(tmp_path):
+def test_a_comparison_shows_both_sides(tmp_path, capsys):
     # A stand-in for NVIDIA's toolkit: this project's driver without optimisation, which passes its PTX to the ptxas next to it.
     folder = tmp_path / "cu13" / "bin"
     folder.mkdir(parents=True)
@@ -476,3 +487,16 @@ for arg; do case $last in -o) out=$arg;; esac; last=$arg; done
     for arg in ("tileworks", "NVIDIA", "registers", "predicted time", "global loads"):
         assert arg in str(found)
     assert "<pre>" in found._repr_html_()
+    program = tmp_path / "k.tileirbc"
+    program.write_bytes(tileworks.compile(kernels.vadd, (a, a.copy(), a.copy(), 64)).bytecode)
+    assert cli_main(["compare", str(program), "--reference", str(folder), "--ptx", str(tmp_path / "ptx")]) == 0
+    assert "registers" in capsys.readouterr().out
+    assert ".entry vadd" in (tmp_path / "ptx" / "ours.ptx").read_text() and (tmp_path / "ptx" / "theirs.ptx").exists()
+
+
+def test_kernels_of_an_unknown_cutile_name_its_version():
+    other = type("kernel", (), {"__module__": "cuda.tile._execution"})()
+    with pytest.raises(TypeError, match=r"the installed cuda-tile 1[.0-9]* keeps its kernels in another way"):
+        tileworks.compile(other, ())
+    with pytest.raises(TypeError, match="not set"):
+        tileworks.compile(set(), ())

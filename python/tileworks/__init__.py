@@ -29,5 +29,26 @@ from ._view import Page, view
 
 __version__ = "0.1.0"
 
-__all__ = ["CheckError", "Comparison", "CompileError", "Diagnostic", "Page", "Program", "Run", "RunError", "STAGES", "Stage", "TileworksError",
-           "TimeLimitError", "Timing", "compare", "compile", "debug", "launch", "sweep", "time", "version", "view"]
+__all__ = [
+           "STAGES",
+           "CheckError",
+           "Comparison",
+           "CompileError",
+           "Diagnostic",
+           "Page",
+           "Program",
+           "Run",
+           "RunError",
+           "Stage",
+           "TileworksError",
+           "TimeLimitError",
+           "Timing",
+           "compare",
+           "compile",
+           "debug",
+           "launch",
+           "sweep",
+           "time",
+           "version",
+           "view",
+]

@@ -1,4 +1,4 @@
-"""Compiles a kernel with this project and with NVIDIA's compiler, and shows both results side by side."""
+"""Compiles a kernel with Tileworks and with NVIDIA's compiler, and shows both results side by side."""
 from __future__ import annotations
 
 import dataclasses
@@ -9,16 +9,16 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Sequence
 
 from . import _cutile
 from ._errors import RunError, TileworksError
 from ._launch import Description
 from ._program import base_target, compile
 from ._tools import Deadline, run
+from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
 
-#: Replaces ptxas for NVIDIA's tileiras: keeps the PTX, and the object of host code, then runs the real one.
-PTXAS = """#!/bin/sh
+#: A script that NVIDIA's tileiras runs instead of ptxas. It saves the PTX and the object with host code, and then runs ptxas.
+PTXAS_WRAPPER = """#!/bin/sh
 for word in "$@"; do
   case $word in
     *.ptx) cp "$word" "$KEEP_FOLDER/k.ptx" ;;
@@ -41,17 +41,15 @@ class Side:
         spills: Instructions that move spilled registers, or None if neither a launch nor nvdisasm provides the number.
         stack_bytes: Stack of a thread in bytes.
         seconds: Predicted time of the launch, or None.
-        without_time: The reason for a missing time.
+        without_time: The reason without_time `seconds` is None.
     """
     compiler: str
     ptx: str
     cubin: bytes
     registers: int
-    #: Instructions that move spilled registers, if a launch or nvdisasm gives them, and bytes of stack per thread.
     spills: int | None
     stack_bytes: int
     seconds: float | None
-    #: The reason why there is no time.
     without_time: str | None = None
 
 
@@ -62,7 +60,7 @@ class Comparison:
     Attributes:
         kernel: Name of the kernel.
         target: Target, such as `sm_90`.
-        ours: Result of this project.
+        ours: Result of Tileworks.
         theirs: Result of NVIDIA's compiler.
         score: Report of `tile-score`.
     """
@@ -99,7 +97,7 @@ class Comparison:
         return f"<table>{head}{table}</table><pre>{html.escape(self.score)}</pre><details><summary>PTX</summary><table><tr>{texts}</tr></table></details>"
 
 
-def toolkit(reference: str | os.PathLike[str] | None) -> Path:
+def toolkit(reference: AnyPath | None) -> Path:
     """Returns the `bin` folder of NVIDIA's toolkit."""
     given = reference or os.environ.get("REFERENCE")
     if not given:
@@ -112,8 +110,8 @@ def toolkit(reference: str | os.PathLike[str] | None) -> Path:
     return folder
 
 
-def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, launch: str | os.PathLike[str] | None = None,
-            target: str = "sm_90", gpu: str | None = None, opt_level: int = 3, reference: str | os.PathLike[str] | None = None,
+def compare(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = None, launch: AnyPath | None = None,
+            target: str = "sm_90", gpu: str | None = None, opt_level: OptLevel = 3, reference: AnyPath | None = None,
             allow_native: bool = False, timeout: float | None = None) -> Comparison:
     """Compiles a kernel with this project and with NVIDIA's compiler, and compares PTX, registers, spills, predicted time and score.
 
@@ -128,7 +126,7 @@ def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] |
         gpu: Machine description of `tile-time`. By default `tile-time` takes the machine that represents the target.
         opt_level: Optimisation level, 0 to 3.
         reference: The folder that contains NVIDIA's `tileiras` and `ptxas`. The default is the environment variable `REFERENCE`.
-        allow_native: Permits to run the host code in NVIDIA's cubin on this machine. That code computes its tensor maps.
+        allow_native: Permits to run the host code in NVIDIA's cubin on this machine. The prediction needs it for kernels with tensor maps.
         timeout: Limit of the whole call in seconds.
 
     Raises:
@@ -146,50 +144,51 @@ def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] |
         (folder / "ours").mkdir()
         program.stage("ptx", deadline=deadline).save(folder / "ours" / "k.ptx")
         program.stage("cubin", deadline=deadline).save(folder / "ours" / "k.cubin")
-        _theirs(theirs, program.bytecode, target, opt_level, folder, deadline)
-        sides = [_side(folder / side, compiler, described, gpu, allow_native, deadline)
+        _compile_with_nvidia(theirs, program.bytecode, target, opt_level, folder, deadline)
+        sides = [_measure(folder / side, compiler, described, gpu, allow_native, deadline)
                  for side, compiler in (("ours", "tileworks"), ("theirs", "NVIDIA"))]
         score, _ = run("tile-score", folder / "ours" / "k.ptx", folder / "theirs" / "k.ptx", fails=RunError, deadline=deadline)
     title = _cutile.name(kernel) if _cutile.is_kernel(kernel) else os.fspath(kernel) if isinstance(kernel, (str, os.PathLike)) else "the kernel"
     return Comparison(title, target, sides[0], sides[1], score.decode(errors="replace"))
 
 
-def _theirs(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: Path, deadline: Deadline) -> None:
-    """Compiles with a copy of NVIDIA's tileiras. Reason: tileiras runs the ptxas beside it, and a script there keeps the PTX."""
-    around, kept = folder / "toolkit", folder / "theirs"
-    inside = around / origin.name
-    inside.mkdir(parents=True)
-    kept.mkdir()
+def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: Path, deadline: Deadline) -> None:
+    """Compiles with a copy of NVIDIA's tileiras. Reason: tileiras runs the ptxas in its own folder. In the copy, a script takes its place
+    and saves the PTX."""
+    toolkit_copy, outputs = folder / "toolkit", folder / "theirs"
+    bin_copy = toolkit_copy / origin.name
+    bin_copy.mkdir(parents=True)
+    outputs.mkdir()
     for one in origin.parent.iterdir():
         if one.name != origin.name:
-            (around / one.name).symlink_to(one)
+            (toolkit_copy / one.name).symlink_to(one)
     for one in origin.iterdir():
         if one.name not in ("ptxas", "tileiras"):
-            (inside / one.name).symlink_to(one)
-    shutil.copy(origin / "tileiras", inside)
-    (inside / "ptxas").write_text(PTXAS)
-    (inside / "ptxas").chmod(0o755)
+            (bin_copy / one.name).symlink_to(one)
+    shutil.copy(origin / "tileiras", bin_copy)
+    (bin_copy / "ptxas").write_text(PTXAS_WRAPPER)
+    (bin_copy / "ptxas").chmod(0o755)
     (folder / "k.tileirbc").write_bytes(bytecode)
-    command = [inside / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", kept / "k.cubin"]
-    # It prefers a toolkit that these variables name to its own.
-    others = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
-    environment = {name: value for name, value in os.environ.items() if name not in others}
-    environment |= {"KEEP_FOLDER": str(kept), "KEEP_PTXAS": str(origin / "ptxas")}
+    command: list[str | Path] = [bin_copy / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", outputs / "k.cubin"]
+    # If these variables are set, tileiras uses the toolkit that they name instead of the copy.
+    toolkit_variables = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
+    environment = {name: value for name, value in os.environ.items() if name not in toolkit_variables}
+    environment |= {"KEEP_FOLDER": str(outputs), "KEEP_PTXAS": str(origin / "ptxas")}
     try:
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=deadline.left())
+        finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=deadline.left())
     except subprocess.TimeoutExpired:
         raise TileworksError([], "NVIDIA's tileiras takes longer than the timeout") from None
-    if ended.returncode != 0 or not (kept / "k.ptx").exists():
-        output = ended.stderr.decode(errors="replace").strip()
-        raise TileworksError([], f"NVIDIA's tileiras does not compile the kernel (exit code {ended.returncode}): {output}")
+    if finished.returncode != 0 or not (outputs / "k.ptx").exists():
+        output = finished.stderr.decode(errors="replace").strip()
+        raise TileworksError([], f"NVIDIA's tileiras does not compile the kernel (exit code {finished.returncode}): {output}")
 
 
-def _side(folder: Path, compiler: str, launch: Path | None, gpu: str | None, allow_native: bool, deadline: Deadline) -> Side:
+def _measure(folder: Path, compiler: str, launch: Path | None, gpu: str | None, allow_native: bool, deadline: Deadline) -> Side:
     ptx, cubin = folder / "k.ptx", folder / "k.cubin"
     chosen = ["--gpu", gpu] if gpu else []
     assembled = json.loads(run("tile-time", cubin, "--json", "-", *chosen, fails=RunError, deadline=deadline)[0])["kernels"][0]
     code = assembled.get("code") or {}
-    spills, seconds, why = code.get("spill_loads"), None, None
+    spills, seconds, without_time = code.get("spill_loads"), None, None
     if spills is not None:
         spills += code.get("spill_stores", 0)
     if launch is not None:
@@ -199,5 +198,6 @@ def _side(folder: Path, compiler: str, launch: Path | None, gpu: str | None, all
             report = json.loads(run("tile-time", *args, fails=RunError, deadline=deadline)[0])
             seconds, spills = report["seconds"], report["spills"]
         except RunError as error:
-            why = f"no time [{error.code}]"
-    return Side(compiler, ptx.read_text(errors="replace"), cubin.read_bytes(), assembled["registers"], spills, assembled["stack_bytes"], seconds, why)
+            without_time = f"no time [{error.code}]"
+    registers, stack_bytes = assembled["registers"], assembled["stack_bytes"]
+    return Side(compiler, ptx.read_text(errors="replace"), cubin.read_bytes(), registers, spills, stack_bytes, seconds, without_time)

@@ -77,8 +77,8 @@ def adapt(value: Any) -> Any:
         return type(value)(*map(adapt, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-        new = {name: adapt(one) for name, one in fields.items()}
-        return dataclasses.replace(value, **new) if any(new[name] is not fields[name] for name in fields) else value
+        changed = {name: new for name, one in fields.items() if (new := adapt(one)) is not one}
+        return dataclasses.replace(value, **changed) if changed else value
     return value
 
 

@@ -9,8 +9,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from . import _cpu_driver, cpu
 
@@ -98,7 +99,7 @@ class Summary:
         self.processes = 0
 
     @classmethod
-    def read(cls, folder: Path) -> "Summary":
+    def read(cls, folder: Path) -> Summary:
         summary = cls()
         for path in sorted(folder.glob("*.jsonl")):
             summary.processes += 1

@@ -6,7 +6,8 @@ import contextlib
 import ctypes
 import functools
 import types
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from . import _cpu_driver
 
@@ -16,7 +17,7 @@ _THREADS, _SHARED, _WARP, _CLOCK, _SMS, _BUS, _L2, _SM_THREADS, _MAJOR, _MINOR, 
 
 
 def _is_cuda(device: Any) -> bool:
-    return isinstance(device, int) and not isinstance(device, bool) or str(device).split(":")[0] == "cuda"
+    return (isinstance(device, int) and not isinstance(device, bool)) or str(device).split(":")[0] == "cuda"
 
 
 def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,18 +73,18 @@ class Stream:
     def query(self) -> bool:
         return True
 
-    def wait_stream(self, stream: "Stream") -> None:
+    def wait_stream(self, stream: Stream) -> None:
         pass
 
-    def wait_event(self, event: "Event") -> None:
+    def wait_event(self, event: Event) -> None:
         event.wait(self)
 
-    def record_event(self, event: "Event | None" = None) -> "Event":
+    def record_event(self, event: Event | None = None) -> Event:
         event = event or Event()
         event.record(self)
         return event
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> Stream:
         _streams.append(self)
         return self
 
@@ -118,7 +119,7 @@ class Event:
     def synchronize(self) -> None:
         _cpu_driver.check(_cpu_driver.load().cuEventSynchronize(self.cuda_event))
 
-    def elapsed_time(self, end: "Event") -> float:
+    def elapsed_time(self, end: Event) -> float:
         milliseconds = ctypes.c_float()
         _cpu_driver.check(_cpu_driver.load().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
         return milliseconds.value
@@ -199,7 +200,7 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
 
 def _generator(original: type) -> type:
     """Returns a class whose instances are those of torch's class, on the CPU."""
-    class Generator(original):  # type: ignore[valid-type, misc]
+    class Generator(original):  # type: ignore[misc]
         def __new__(cls, device: Any = "cpu") -> Any:
             return original("cpu" if _is_cuda(device) else device)
     return Generator

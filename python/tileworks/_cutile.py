@@ -3,86 +3,99 @@ from __future__ import annotations
 
 import io
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from ._arrays import clusters, offsets
+from ._arrays import group_offsets, overlap_groups
+from ._types import Argument, Arguments, Function, TileKernel
 
-#: Bytecode versions to write, the first that the installed cuTile knows.
+#: Bytecode versions in the order in which `bytecode` tries them. It takes the first one that the installed cuTile supports.
 VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
 
 
-def is_kernel(value: Any) -> bool:
+def is_kernel(value: object) -> TypeGuard[TileKernel]:
+    """Returns whether a value is a kernel of cuTile Python."""
     return hasattr(value, "_annotated_function") and hasattr(value, "_compiler_options")
 
 
-def function(kernel: Any) -> Any:
+def explain(value: object) -> str:
+    """Returns why a value is not a kernel that this package knows."""
+    kind = type(value)
+    if kind.__module__.split(".")[:2] == ["cuda", "tile"]:
+        return (f"the installed cuda-tile {version('cuda-tile')} keeps its kernels in another way than cuda-tile 1.7, with which this package is "
+                f"tested; install cuda-tile 1.7, or pass bytecode")
+    return f"a kernel is one of cuTile Python, bytecode, or a path, not {kind.__name__}"
+
+
+def function(kernel: TileKernel) -> Function:
     return kernel._annotated_function.pyfunc
 
 
-def name(kernel: Any) -> str:
+def name(kernel: TileKernel) -> str:
     return function(kernel).__name__
 
 
-def names(kernel: Any) -> list[str]:
+def names(kernel: TileKernel) -> list[str]:
     """Returns the names of the kernel's parameters."""
     return list(kernel._annotated_function.pysig.parameters)
 
 
-def constants(kernel: Any) -> list[bool]:
-    """Returns for each parameter whether it is a `ct.Constant`, which is a compile-time value and not passed at launch."""
+def constants(kernel: TileKernel) -> list[bool]:
+    """Returns for each parameter whether it is a `ct.Constant`: a compile-time value that a launch does not pass."""
     return [getattr(one, "constant", False) for one in kernel._annotated_function.parameter_annotations]
 
 
-def annotations(kernel: Any) -> list[Any]:
-    """Returns the annotations of the parameters: nodes with `scalar` and `array`, each None where the kernel has no annotation."""
+def parameter_annotations(kernel: TileKernel) -> list[Any]:
+    """Returns cuTile's annotations of the parameters. Their attributes `scalar` and `array` are None if the kernel has no annotation."""
     return list(kernel._annotated_function.parameter_annotations)
 
 
-def complete(kernel: Any, arguments: Sequence[Any]) -> list[Any]:
-    """Returns the arguments with default values for omitted ones."""
+def with_defaults(kernel: TileKernel, arguments: Arguments) -> list[Any]:
+    """Returns the arguments, followed by the default values of the omitted ones."""
     bound = kernel._annotated_function.pysig.bind(*arguments)
     bound.apply_defaults()
     return list(bound.args)
 
 
-def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
+def bytecode(kernel: TileKernel, arguments: Arguments, target: str) -> bytes:
     """Returns the kernel as bytecode, with the assumptions that cuTile makes for such arguments."""
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
-    arguments, annotated = complete(kernel, arguments), annotations(kernel)
+    arguments, annotated = with_defaults(kernel, arguments), parameter_annotations(kernel)
     passed = [None if constant else argument for argument, constant in zip(arguments, constants(kernel))]
     parameters = [argument if constant else _constraint(argument, annotation, group, alignment) for argument, constant, annotation, group,
                   alignment in zip(arguments, constants(kernel), annotated, _alias_groups(passed), _alignments(passed))]
-    # Constant extents came with the second calling convention; names of kernels without them stay as they are.
+    # Constant extents need the second calling convention. Other kernels keep the first one, so their names do not change.
     extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if extents else CallingConvention.cutile_python_v1())
-    for version in VERSIONS:
+    for number in VERSIONS:
         out = io.BytesIO()
         try:
-            export_kernel(kernel, [signature], out, gpu_code=target, output_format="tileir_bytecode", bytecode_version=version)
+            export_kernel(kernel, [signature], out, gpu_code=target, output_format="tileir_bytecode", bytecode_version=number)
         except ValueError as error:
             # An older cuTile does not know the version. Every other ValueError is about the kernel.
-            if version == VERSIONS[-1] or f"Unsupported bytecode version '{version}'" not in str(error):
+            if number == VERSIONS[-1] or f"Unsupported bytecode version '{number}'" not in str(error):
                 raise
             continue
         return out.getvalue()
     raise AssertionError("the loop ends by returning or raising")
 
 
-def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
+def _alias_groups(arguments: Sequence[Argument | None]) -> list[list[str]]:
     """Returns the alias group of each argument. Arrays that overlap, directly or through other arrays, share a group."""
-    arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
-    group = clusters([arguments[index] for index in arrays])
+    arrays = {index: one for index, one in enumerate(arguments) if isinstance(one, np.ndarray)}
+    group = overlap_groups(list(arrays.values()))
     names = {index: [f"memory{number}"] if group.count(number) > 1 else [] for index, number in zip(arrays, group)}
     return [names.get(index, []) for index in range(len(arguments))]
 
 
-def _alignments(arguments: Sequence[Any]) -> list[int]:
-    """The divisibility of each argument's address: an array begins a buffer, or is inside that of the arrays it overlaps."""
-    arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
-    offset = dict(zip(arrays, offsets([arguments[index] for index in arrays])))
+def _alignments(arguments: Sequence[Argument | None]) -> list[int]:
+    """Returns the divisor of the address of each argument. An array is at the start of a buffer, or at an offset in the buffer of its group."""
+    arrays = {index: one for index, one in enumerate(arguments) if isinstance(one, np.ndarray)}
+    offset = dict(zip(arrays, group_offsets(list(arrays.values()))))
     return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
 
 
@@ -97,7 +110,7 @@ def index_type(annotation: Any) -> str:
     return "i64" if _array_annotation(annotation, "index_dtype", None) == ct.int64 else "i32"
 
 
-def _dtype(dtype: np.dtype) -> Any:
+def _cutile_dtype(dtype: np.dtype[Any]) -> Any:
     import cuda.tile as ct
 
     name = {"bool": "bool_"}.get(dtype.name, dtype.name)
@@ -111,32 +124,38 @@ def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: in
     from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
 
     if not isinstance(argument, np.ndarray):
-        return ScalarConstraint(_dtype(scalar(argument, annotation).dtype))
+        return ScalarConstraint(_cutile_dtype(to_scalar(argument, annotation).dtype))
     per16 = max(1, 16 // argument.itemsize)
     strides = [stride // argument.itemsize for stride in argument.strides]
-    divisor = lambda number: per16 if number % per16 == 0 else 1
-    dims = lambda field: {axis % argument.ndim for axis in _array_annotation(annotation, field, ()) if -argument.ndim <= axis < argument.ndim}
+
+    def divisor(number: int) -> int:
+        return per16 if number % per16 == 0 else 1
+
+    def dims(field: str) -> set[int]:
+        return {axis % argument.ndim for axis in _array_annotation(annotation, field, ()) if -argument.ndim <= axis < argument.ndim}
+
     fixed, contiguous = dims("static_shape_dims"), _array_annotation(annotation, "static_stride_dims", ())
-    # An annotation of strides tells which are constants; without one cuTile assumes strides of 1 to be.
+    # An annotation lists the constant strides. Without it, cuTile treats strides of 1 as constants.
     known = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
     wide = index_type(annotation) == "i64"
     if not wide and any(number >= 2**31 for number in (*argument.shape, *strides)):
         raise OverflowError("an extent or a stride of the array does not fit int32; annotate the kernel parameter with ct.IndexedWithInt64")
     return ArrayConstraint(
-        _dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
+        _cutile_dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
         may_alias_internally=False, stride_constant=[stride if axis in known else None for axis, stride in enumerate(strides)],
         shape_constant=[extent if axis in fixed else None for axis, extent in enumerate(argument.shape)],
         stride_divisible_by=[1 if axis in known else divisor(stride) for axis, stride in enumerate(strides)],
         shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=alignment)
 
 
-def scalar(argument: Any, annotation: Any = None) -> np.generic:
-    """Converts a number to the type that cuTile gives it. An integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
+def to_scalar(argument: Argument, annotation: Any = None) -> np.generic:
+    """Converts a number to the type that cuTile uses for it. An integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
     if (annotated := getattr(annotation, "scalar", None)) is not None and isinstance(argument, (int, np.integer)):
         bits = annotated.dtype.bitwidth
         if not -2**(bits - 1) <= int(argument) < 2**(bits - 1):
             raise OverflowError(f"the integer {argument} does not fit the parameter's int{bits}")
-        return np.int64(argument) if bits == 64 else np.int32(argument)
+        wide: np.generic = np.int64(argument) if bits == 64 else np.int32(argument)
+        return wide
     if isinstance(argument, np.generic):
         return argument
     if isinstance(argument, bool):
@@ -144,7 +163,9 @@ def scalar(argument: Any, annotation: Any = None) -> np.generic:
     if isinstance(argument, int):
         if not -2**31 <= argument < 2**31:
             raise OverflowError(f"the integer {argument} does not fit int32; annotate the kernel parameter with ct.ScalarInt64")
-        return np.int32(argument)
+        integer: np.generic = np.int32(argument)
+        return integer
     if isinstance(argument, float):
-        return np.float32(argument)
+        single: np.generic = np.float32(argument)
+        return single
     raise TypeError(f"a kernel takes arrays and numbers, not {type(argument).__name__}")

@@ -3,18 +3,19 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
 
 from ._errors import RunError
 from ._launch import Description
 from ._program import compile
 from ._source import source
 from ._tools import Deadline, run, tool
+from ._types import Arguments, DebuggedStage, Grid, Kernel, OptLevel
 
 
-def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", commands: Sequence[str] | None = None,
-          target: str = "sm_90", opt_level: int = 3, against: str | None = None, options: Sequence[str] = (),
+def debug(grid: Grid, kernel: Kernel, arguments: Arguments, *, stage: DebuggedStage = "tile", commands: Sequence[str] | None = None,
+          target: str = "sm_90", opt_level: OptLevel = 3, against: DebuggedStage | None = None, options: Sequence[str] = (),
           timeout: float | None = None) -> str | None:
     """Debugs a kernel with `tile-debug` in the terminal of this Python process. The debugger works on copies of the arrays.
 
@@ -38,9 +39,9 @@ def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, s
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
         described = Description(folder, grid, kernel, arguments)
-        for one in filter(None, (stage, against)):
+        for one in (stage, against) if against else (stage,):
             program.stage(one, deadline=deadline).save(folder / f"kernel.{one}")
-        args: list[Any] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
+        args: list[object] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
         args += ["--against", folder / f"kernel.{against}"] if against else []
         args += ["--source", file] if (file := source(kernel, folder)) else []
         if commands is None:

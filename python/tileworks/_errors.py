@@ -1,4 +1,4 @@
-"""The diagnostics of the tools as exceptions with a place in the source."""
+"""Exceptions with the diagnostics of the tools and their source locations."""
 from __future__ import annotations
 
 import dataclasses
@@ -14,7 +14,7 @@ class Diagnostic:
     Attributes:
         severity: `error` or `warning`.
         code: Code, such as `LCH013`. `tileiras --explain CODE` describes it.
-        message: Message without the place.
+        message: Message without the source location.
         file: Source file, or None.
         line: Line in that file, or None.
         column: Column in that line, or None.
@@ -69,10 +69,11 @@ class TileworksError(Exception):
         # `args` are the arguments from which pickle and copy construct an exception again.
         super().__init__(diagnostics, otherwise, printed)
         self.printed = printed
-        # An assertion prints itself before it stops the kernel. `tile-run` also reports it as an error, `tile-sim` only the trap.
+        # A failed assertion prints its message before it stops the kernel. `tile-run` also reports it as a diagnostic. `tile-sim` reports only
+        # the trap, so convert the printed message to a diagnostic.
         asserted = re.findall(r"^(.+?):(\d+): (tile block: .*)", printed, re.M)[:1]
         asserted = [] if any(one.code == "RUN040" for one in diagnostics) else asserted
-        diagnostics = [Diagnostic("error", "RUN040", args, file, int(line)) for file, line, args in asserted] + diagnostics
+        diagnostics = [Diagnostic("error", "RUN040", text, file, int(line)) for file, line, text in asserted] + diagnostics
         self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
         self.message = "\n".join(str(one) for one in self.diagnostics) or otherwise
 

@@ -5,17 +5,18 @@ import html
 import os
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
 
 from . import _cutile
 from ._errors import CompileError
 from ._tools import Deadline, run
+from ._types import AnyPath, Arguments, Kernel, OptLevel, StageName
 
 #: The stages that a program can be compiled to, in order.
-STAGES = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
+STAGES: tuple[StageName, ...] = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
 
-WHAT = {
+STAGE_DESCRIPTIONS = {
     "tile": "the program as its author wrote it", "aa": "memory is explicit", "as": "layouts and hardware atoms",
     "sched": "schedules, buffers and barriers", "llvm-ir": "LLVM IR", "ptx": "PTX", "cubin": "a cubin",
 }
@@ -45,7 +46,7 @@ class Stage:
         target: Target, such as `sm_90`.
     """
 
-    def __init__(self, kind: str, data: bytes, target: str):
+    def __init__(self, kind: StageName, data: bytes, target: str):
         self.kind, self.bytes, self.target = kind, data, target
 
     @property
@@ -62,15 +63,15 @@ class Stage:
         text = run("tile-dump", "--bare", fails=CompileError, input=self.bytes)[0].decode() if bare else self.text
         return "\n".join(line for line in text.splitlines() if not line.startswith("//!tile"))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Writes the file to a path."""
         Path(path).write_bytes(self.bytes)
 
     def __repr__(self) -> str:
-        return f"<tileworks.Stage {self.kind} for {self.target}: {len(self.bytes)} bytes, {WHAT[self.kind]}>"
+        return f"<tileworks.Stage {self.kind} for {self.target}: {len(self.bytes)} bytes, {STAGE_DESCRIPTIONS[self.kind]}>"
 
     def _repr_html_(self) -> str:
-        head = html.escape(f".{self.kind} for {self.target}: {WHAT[self.kind]}")
+        head = html.escape(f".{self.kind} for {self.target}: {STAGE_DESCRIPTIONS[self.kind]}")
         return f'<details open><summary>{head}</summary><pre style="line-height: 1.2">{html.escape(self.program)}</pre></details>'
 
 
@@ -85,13 +86,13 @@ class Program:
         timeout: Limit of each stage in seconds.
     """
 
-    def __init__(self, bytecode: bytes, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
+    def __init__(self, bytecode: bytes, target: str = "sm_90", opt_level: OptLevel = 3, options: Sequence[str] = (),
                  timeout: float | None = None):
         self.timeout = timeout
         self.bytecode, self.target, self.opt_level, self.options = bytecode, target, opt_level, tuple(options)
-        self._stages: dict[str, Stage] = {}
+        self._stages: dict[StageName, Stage] = {}
 
-    def stage(self, kind: str, *, deadline: Deadline | None = None) -> Stage:
+    def stage(self, kind: StageName, *, deadline: Deadline | None = None) -> Stage:
         """Returns the file of a stage.
 
         Args:
@@ -126,7 +127,7 @@ class Program:
         return "".join(stages).replace("<details open>", "<details>")
 
 
-def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
+def compile(kernel: Kernel, arguments: Arguments = (), *, target: str = "sm_90", opt_level: OptLevel = 3, options: Sequence[str] = (),
             timeout: float | None = None) -> Program:
     """Compiles a kernel. The result generates the file of a stage on request.
 
@@ -150,7 +151,7 @@ def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90"
     elif isinstance(kernel, (str, os.PathLike)):
         kernel = Path(kernel).read_bytes()
     elif not isinstance(kernel, bytes):
-        raise TypeError(f"a kernel is one of cuTile Python, bytecode, or a path, not {type(kernel).__name__}")
+        raise TypeError(_cutile.explain(kernel))
     program = Program(kernel, target, opt_level, options, timeout)
     program.stage("tile")
     return program

@@ -5,17 +5,17 @@ import inspect
 import linecache
 import os
 from pathlib import Path
-from typing import Any
 
 from . import _cutile
+from ._types import Kernel
 
 
-def source(kernel: Any, folder: Path) -> str | None:
+def source(kernel: Kernel, folder: Path) -> str | None:
     """Returns the source file of a cuTile Python kernel. The text of a notebook cell is only in memory; `folder` gets a copy."""
     if not _cutile.is_kernel(kernel):
         return None
     function = inspect.unwrap(_cutile.function(kernel))
-    file = function.__code__.co_filename
+    file: str = function.__code__.co_filename
     if os.path.isfile(file):
         return file
     lines = linecache.getlines(file, function.__globals__)

@@ -1,4 +1,4 @@
-"""Compiles the commands of a file of `tileiras --emit-ninja` on the machines of a Dask cluster, with one client."""
+"""Runs the compilations of a ninja file, which `tileiras --emit-ninja` writes, on the machines of a Dask cluster."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,14 +8,16 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from ._errors import TileworksError
+from ._types import AnyPath
 
-#: Tasks for each worker: enough that all end at about the same time, few enough that the scheduler's share is small.
-TASKS = 8
-#: The commands that built the outputs, next to the ninja file.
+#: The number of tasks per worker. With more tasks, the workers finish at about the same time; with fewer, the scheduler has less work.
+TASKS_PER_WORKER = 8
+#: The file in which a sweep records the command of each output, next to the ninja file.
 STATE = ".tileworks_sweep"
 
 
@@ -24,8 +26,8 @@ class Command:
     """One compilation. The word after `-o` is the output and the last word is the input."""
     output: str
     source: str
-    #: Files besides the input whose change requires a recompilation: the tools.
-    others: tuple[str, ...]
+    #: Files whose change requires a recompilation, besides the input: the tools.
+    dependencies: tuple[str, ...]
     args: tuple[str, ...]
 
     @property
@@ -58,9 +60,9 @@ def commands(path: Path) -> list[Command]:
         if args[1:3] == [":", "phony"]:
             phony[args[0]] = tuple(args[3:])
         elif args[1:3] == [":", "tileiras"]:
-            output, source, others = args[0], args[3], args[5:] if "|" in args else []
+            output, source, dependencies = args[0], args[3], args[5:] if "|" in args else []
             scope = variables | own | {"out": shlex.quote(output), "in": shlex.quote(source), "launcher": ""}
-            known = tuple(file for other in others for file in phony.get(other, (other,)))
+            known = tuple(file for other in dependencies for file in phony.get(other, (other,)))
             found.append(Command(output, source, known, tuple(shlex.split(_expand(rule, scope)))))
     if not found:
         raise TileworksError([], f"{path} has no compilations; tileiras --emit-ninja writes such a file")
@@ -68,7 +70,9 @@ def commands(path: Path) -> list[Command]:
 
 
 def _expand(text: str, variables: dict[str, str]) -> str:
-    one = lambda match: match[1] if match[1] else _expand(variables.get(match[2] or match[3], ""), variables)
+    def one(match: re.Match[str]) -> str:
+        return match[1] or _expand(variables.get(match[2] or match[3], ""), variables)
+
     return re.sub(r"\$(?:([$: ])|\{(\w+)\}|(\w+))", one, text)
 
 
@@ -78,10 +82,10 @@ def _split(line: str, variables: dict[str, str]) -> list[str]:
     return [part if part in ":|" else _expand(part, variables) for part in parts]
 
 
-def stale(command: Command, state: dict[str, str], root: Path) -> bool:
+def is_outdated(command: Command, state: dict[str, str], root: Path) -> bool:
     try:
         built = (root / command.output).stat().st_mtime_ns
-        newest = max((root / file).stat().st_mtime_ns for file in (command.source, *command.others))
+        newest = max((root / file).stat().st_mtime_ns for file in (command.source, *command.dependencies))
     except FileNotFoundError:
         return True
     return built < newest or state.get(command.output) != command.signature
@@ -93,7 +97,7 @@ def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes
     import subprocess
     import tempfile
 
-    results = []
+    results: list[tuple[int, bytes, bytes | None]] = []
     with tempfile.TemporaryDirectory() as folder:
         for number, (args, content) in enumerate(tasks):
             source, output = os.path.join(folder, f"input{number}"), os.path.join(folder, f"output{number}")
@@ -119,9 +123,9 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
     import cloudpickle
     from distributed import as_completed
 
-    # Workers need not have this package, only the tools.
+    # Send the functions of this module by value, because workers need not have this package, only the tools.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    size = max(1, len(todo) // (TASKS * max(1, workers)))
+    size = max(1, len(todo) // (TASKS_PER_WORKER * max(1, workers)))
     parts = [todo[at:at + size] for at in range(0, len(todo), size)]
     futures = {}
     for part in parts:
@@ -132,8 +136,8 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
             yield command, code, stderr, built
 
 
-def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
-          folder: str | os.PathLike[str] = ".") -> tuple[int, int]:
+def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
+          folder: AnyPath = ".") -> tuple[int, int]:
     """Runs the outdated compilations of a file of `tileiras --emit-ninja` on a Dask cluster. Their messages go to standard error.
 
     Args:
@@ -156,14 +160,14 @@ def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None
     all_commands = commands(root / path)
     state_file = root / STATE
     state = json.loads(state_file.read_text()) if state_file.exists() else {}
-    todo = [command for command in all_commands if stale(command, state, root)]
+    todo = [command for command in all_commands if is_outdated(command, state, root)]
     if not todo:
         return 0, 0
     failed = 0
     local = None
     try:
         if scheduler is None:
-            # Processes of the tools do the work, so threads are enough to wait for them.
+            # The workers only wait for the processes of the tools, so they can be threads.
             local = LocalCluster(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=False, dashboard_address=None)
         with Client(scheduler or local, set_as_default=False) as client:
             count = len(client.nthreads()) or 1

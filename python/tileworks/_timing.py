@@ -5,13 +5,15 @@ import dataclasses
 import html
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from ._errors import RunError
 from ._launch import Description
 from ._program import compile
 from ._tools import Deadline, limits, run
+from ._types import Arguments, Grid, Kernel, OptLevel
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -53,7 +55,7 @@ def _time(seconds: float) -> str:
     return next(f"{seconds * factor:.4g} {unit}" for least, factor, unit in ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "us")) if seconds >= least)
 
 
-def time(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, target: str = "sm_90", gpu: str | None = None, opt_level: int = 3,
+def time(grid: Grid, kernel: Kernel, arguments: Arguments, *, target: str = "sm_90", gpu: str | None = None, opt_level: OptLevel = 3,
          options: Sequence[str] = (), timeout: float | None = None) -> Timing:
     """Predicts the time of a launch. The call reads the arrays and does not write them.
 

@@ -6,14 +6,14 @@ import shutil
 import subprocess
 import sysconfig
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from ._errors import Diagnostic, TileworksError, TimeLimitError
 
 
 class Deadline:
-    """The end of a call's time limit. Without a timeout there is no end."""
+    """The time at which a call must end. Without a timeout there is none."""
 
     def __init__(self, timeout: float | None):
         if timeout is not None and not timeout > 0:
@@ -27,8 +27,8 @@ class Deadline:
 
 
 def limits(options: Sequence[str]) -> list[str]:
-    """Returns the options that limit time and memory. Every tool accepts them."""
-    found = []
+    """Returns those of the options that limit time and memory, which every tool accepts."""
+    found: list[str] = []
     for at, option in enumerate(options):
         if option in ("--max-time", "--max-memory"):
             found += options[at:at + 2]
@@ -43,8 +43,8 @@ def tool(name: str) -> str:
     for folder in filter(None, folders):
         if os.access(path := Path(folder) / name, os.X_OK):
             return str(path)
-    if path := shutil.which(name):
-        return path
+    if found := shutil.which(name):
+        return found
     raise TileworksError([], f"{name} is neither in TILEWORKS_TOOLS, nor beside this Python, nor on PATH")
 
 
@@ -52,11 +52,15 @@ def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None =
         deadline: Deadline | None = None) -> tuple[bytes, list[Diagnostic]]:
     """Runs a tool. Returns its standard output and its diagnostics. Raises `fails` if it failed, `TimeLimitError` at the deadline."""
     command = [tool(name), "--error-format=json", *map(str, args)]
-    standard_input = {"stdin": subprocess.DEVNULL} if input is None else {"input": input}
+    left = deadline.left() if deadline else None
     try:
-        ended = subprocess.run(command, **standard_input, capture_output=True, cwd=cwd, timeout=deadline and deadline.left())
-    except subprocess.TimeoutExpired:
-        raise TimeLimitError([], f"{name} was stopped: the call takes longer than its timeout of {deadline.timeout:g} s") from None
+        if input is None:
+            ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd, timeout=left)
+        else:
+            ended = subprocess.run(command, input=input, capture_output=True, cwd=cwd, timeout=left)
+    except subprocess.TimeoutExpired as expired:
+        limit = deadline.timeout if deadline else expired.timeout
+        raise TimeLimitError([], f"{name} was stopped: the call takes longer than its timeout of {limit:g} s") from None
     lines = ended.stderr.decode(errors="replace").splitlines()
     output = [one for one in map(Diagnostic.read, lines) if one]
     if ended.returncode != 0:

@@ -2,16 +2,16 @@
 from __future__ import annotations
 
 import html
-import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
 
 from ._errors import CompileError
 from ._launch import Description
 from ._program import compile
 from ._source import source as source_of
 from ._tools import Deadline, run
+from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
 
 
 class Page:
@@ -24,7 +24,7 @@ class Page:
     def __init__(self, text: str):
         self.html = text
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Writes the page to a path."""
         Path(path).write_text(self.html)
 
@@ -35,8 +35,8 @@ class Page:
         return f'<iframe srcdoc="{html.escape(self.html, quote=True)}" style="width: 100%; height: 48em; border: 1px solid"></iframe>'
 
 
-def view(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, target: str = "sm_90", gpu: str | None = None,
-         opt_level: int = 3, sources: Sequence[str | os.PathLike[str]] = (),
+def view(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = None, target: str = "sm_90", gpu: str | None = None,
+         opt_level: OptLevel = 3, sources: Sequence[AnyPath] = (),
          timeout: float | None = None) -> Page:
     """Returns a page with all stages of a kernel side by side, linked by source line, and drawings of layouts, shared memory and schedules.
 
@@ -59,7 +59,7 @@ def view(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | in
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
         (folder / "kernel.tileirbc").write_bytes(program.bytecode)
-        args: list[Any] = [folder / "kernel.tileirbc", f"--gpu-name={program.target}", f"-O{program.opt_level}", "-o", folder / "page.html"]
+        args: list[object] = [folder / "kernel.tileirbc", f"--gpu-name={program.target}", f"-O{program.opt_level}", "-o", folder / "page.html"]
         if (saved := source_of(kernel, folder)) is not None:
             args += ["--source", saved]
         for source in sources:

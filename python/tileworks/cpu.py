@@ -9,12 +9,14 @@ children.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.abc
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from . import _cpu_arrays, _cpu_driver, _cpu_torch
 from ._tools import tool
@@ -54,16 +56,16 @@ class device(contextlib.ContextDecorator):
         time_limit: Limit of a launch in seconds.
     """
 
-    _entered: "device | None" = None
+    _entered: device | None = None
 
     def __init__(self, name: str = "sm_90", *, stage: str = "tile", check: str = "off", torch: bool = True,
                  time_limit: float | None = None):
-        self._options = {"device": name, "stage": stage, "check": check, "time_limit": time_limit}
+        self._options: dict[str, Any] = {"device": name, "stage": stage, "check": check, "time_limit": time_limit}
         self._torch = torch
         self._depth = 0
         self._undo: list[Callable[[], None]] = []
 
-    def __enter__(self) -> "device":
+    def __enter__(self) -> device:
         if self._depth == 0 and not os.environ.get(ACTIVE):
             self._start()
         self._depth += 1
@@ -106,11 +108,11 @@ def _patch_cutile(ct: Any) -> Callable[[], None]:
         setattr(owner, name, value)
 
     def with_arguments(function: Callable[..., Any], position: int) -> Callable[..., Any]:
+        @functools.wraps(function, updated=())
         def call(*args: Any, **kwargs: Any) -> Any:
             _cpu_arrays.patch_torch_export()
             args = tuple(_cpu_arrays.adapt(one) if at == position else one for at, one in enumerate(args))
             return function(*args, **kwargs)
-        call.__doc__, call.__name__, call.__wrapped__ = function.__doc__, function.__name__, function
         return call
 
     launch = with_arguments(_cext.launch, 3)

@@ -14,12 +14,11 @@ fn links(page: &str) -> Vec<&str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
 }
 
-#[test]
 fn the_summary_has_every_page_and_links_lead_somewhere() {
     let docs = root().join("docs");
     for name in ["README.md", "ARCHITECTURE.md"] {
         for link in links(&text(&root().join(name))) {
-            assert!(root().join(link.split('#').next().unwrap()).exists(), "{name} links to {link}, which is not there");
+            assert!(root().join(link.split('#').next().unwrap()).exists(), "{name} links to {link}, which does not exist");
         }
     }
     let summary = text(&docs.join("SUMMARY.md"));
@@ -29,7 +28,7 @@ fn the_summary_has_every_page_and_links_lead_somewhere() {
         assert!(name == "SUMMARY.md" || listed.contains(&name.as_str()), "{name} is not in docs/SUMMARY.md");
         for link in links(&text(&path)) {
             let target = path.with_file_name(link.split('#').next().unwrap());
-            assert!(target.exists(), "{name} links to {link}, which is not there");
+            assert!(target.exists(), "{name} links to {link}, which does not exist");
         }
     }
 }
@@ -61,19 +60,19 @@ struct Printed<'a> {
 /// The commands of a `console` block. Each follows `$ `, and its output is below it. A command that fails ends with a line such as
 /// `[exit code 3]`.
 fn console(code: &str) -> Vec<Printed<'_>> {
-    let mut all: Vec<Printed> = Vec::new();
+    let mut commands: Vec<Printed> = Vec::new();
     for line in code.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
-            all.push(Printed { command, output: String::new(), code: 0 });
+            commands.push(Printed { command, output: String::new(), code: 0 });
             continue;
         }
-        let last = all.last_mut().expect("a console block starts with a command");
+        let last = commands.last_mut().expect("a console block starts with a command");
         match line.strip_prefix("[exit code ").and_then(|rest| rest.strip_suffix(']')) {
             Some(code) => last.code = code.parse().expect("a number"),
             None => last.output += &format!("{line}\n"),
         }
     }
-    all
+    commands
 }
 
 /// Runs the blocks of a page, in one directory. The test executes `sh` and `python` blocks. `console` blocks must print the shown
@@ -82,57 +81,57 @@ fn console(code: &str) -> Vec<Printed<'_>> {
 fn run_page(name: &str, page: &str) {
     let folder = temporary();
     let (root, tools, python) = (root().display(), tools_folder().display(), root().join(".toolkit/python/bin"));
-    // Files that pages take for granted: a kernel, several kernels, and a client program.
+    // Files that pages assume: a kernel, several kernels, and a client program.
     let prepared = format!(
         "cp '{root}/tests/run/matmul_f16/kernel.tileirbc' k.tileirbc; cp -r '{root}/examples' .; cp -r examples/kernels .; ln -s '{root}/scripts' .
         cat > program.py <<'P'\nimport subprocess\nsubprocess.run(['tileiras', 'k.tileirbc', '--gpu-name', 'sm_90', '-o', 'k.cubin'], check=True)\nP"
     );
     assert_eq!(shell(folder.path(), &prepared).code, Some(0));
-    let surroundings = format!(
+    let environment = format!(
         "set -e; export EXAMPLES='{root}/tests/run' TILEWORKS_TOOLS='{tools}' PYTHONPATH='{root}/python' PYTHONDONTWRITEBYTECODE=1 \
          PATH='{}':$PATH HOME=\"$PWD\" CACHE=\"$PWD/cache\" EDITOR=true MATMUL_SIZE=512\n",
         python.display()
     );
     let run = |line: String, what: &str| {
-        let ran = shell(folder.path(), &(surroundings.clone() + &line));
+        let ran = shell(folder.path(), &(environment.clone() + &line));
         assert_eq!(ran.code, Some(0), "{name}, {what}{}{}", ran.text(), ran.stderr);
     };
     for (number, (language, code)) in blocks(page).into_iter().enumerate() {
         let what = format!("block {number}:\n{code}\n");
-        let put = |file: &str| {
+        let write_block = |file: &str| {
             let path = folder.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, format!("{code}\n")).unwrap();
         };
         match language {
             "python" => {
-                put(&format!("block{number}.py"));
+                write_block(&format!("block{number}.py"));
                 run(format!("python block{number}.py"), &what);
             }
             "sh" => run(code.lines().map(command).collect(), &what),
             "console" => {
                 for Printed { command, output, code } in console(code) {
-                    let ran = shell(folder.path(), &format!("{surroundings}set +e\nexec 2>&1\n{command}"));
+                    let ran = shell(folder.path(), &format!("{environment}set +e\nexec 2>&1\n{command}"));
                     assert_eq!((ran.text(), ran.code), (output, Some(code)), "{name}: {command}");
                 }
             }
             "make" => {
-                put("Makefile");
+                write_block("Makefile");
                 run("mkdir -p build; make build/k.cubin".into(), &what);
             }
             "ninja" => {
-                put("build.ninja");
+                write_block("build.ninja");
                 run("ninja".into(), &what);
             }
             // The first line names the file.
-            "starlark" => put(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),
+            "starlark" => write_block(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),
             "json" => {
                 let value: serde_json::Value = serde_json::from_str(code).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
                 if value.get("params").is_some() {
                     serde_json::from_value::<common::launch::Launch>(value).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
                 }
             }
-            // The test `documents` reads it.
+            // `tests/documents.rs` reads these blocks.
             "tileas" => {}
             // The site draws `mermaid`.
             "text" | "mermaid" => {}
@@ -153,15 +152,14 @@ fn run_page(name: &str, page: &str) {
 /// A line of a shell block; commands with a test of their own run only there. A command that fails belongs in a `console` block,
 /// with its message.
 fn command(line: &str) -> String {
-    const ELSEWHERE: [&str; 2] = ["./scripts/demo", "./scripts/test"];
+    const TESTED_ELSEWHERE: [&str; 2] = ["./scripts/demo", "./scripts/test"];
     assert!(!line.starts_with("! "), "{line}: a console block shows what it prints and its exit code");
-    match ELSEWHERE.iter().find(|script| line.starts_with(*script)) {
+    match TESTED_ELSEWHERE.iter().find(|script| line.starts_with(*script)) {
         Some(script) => format!("test -x {script}\n"),
         None => format!("{line}\n"),
     }
 }
 
-#[test]
 fn documented_commands_work() {
     need_stages();
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug"] {
@@ -170,17 +168,16 @@ fn documented_commands_work() {
     assert!(root().join(".toolkit/python/bin/python").exists(), "cuTile Python is not there; scripts/setup --clients brings it");
     let docs =
         files_below(&root().join("docs")).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    let mut run = 0;
+    let mut run_blocks = 0;
     for path in docs.chain([root().join("README.md")]) {
         let (name, page) = (path.strip_prefix(root()).unwrap_or(&path).display().to_string(), text(&path));
         assert_eq!(indented(&page), None, "{name}: a code block names its language");
-        run += blocks(&page).iter().filter(|(language, _)| *language != "text").count();
+        run_blocks += blocks(&page).iter().filter(|(language, _)| *language != "text").count();
         run_page(&name, &page);
     }
-    assert!(run > 30, "only {run} blocks were run");
+    assert!(run_blocks > 30, "only {run_blocks} blocks were run");
 }
 
-#[test]
 fn a_console_block_is_compared_in_full() {
     let code = "$ echo one; exit 3\none\n[exit code 3]\n$ echo two\ntwo";
     let printed = |command, output: &str, code| Printed { command, output: output.into(), code };
@@ -196,7 +193,6 @@ fn a_console_block_is_compared_in_full() {
     }
 }
 
-#[test]
 fn the_demo_shows_what_it_promises() {
     need_stages();
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-view"] {
@@ -219,7 +215,6 @@ fn the_demo_shows_what_it_promises() {
     assert!(folder.path().join("out/softmax.html").is_file() && folder.path().join("out/matmul.html").is_file());
 }
 
-#[test]
 fn the_book_has_all_pages_and_no_dead_link() {
     let folder = temporary();
     let ran = shell(folder.path(), &format!("'{}' book", root().join("scripts/book").display()));
@@ -231,3 +226,11 @@ fn the_book_has_all_pages_and_no_dead_link() {
         assert!(!first.contains(word), "{word}");
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    the_summary_has_every_page_and_links_lead_somewhere,
+    documented_commands_work,
+    a_console_block_is_compared_in_full,
+    the_demo_shows_what_it_promises,
+    the_book_has_all_pages_and_no_dead_link,
+];

@@ -29,7 +29,7 @@ fn touch(path: &Path) {
     file.set_modified(SystemTime::now()).unwrap();
 }
 
-fn rebuilt(ran: &Ran) -> usize {
+fn rebuilt_count(ran: &Ran) -> usize {
     ran.text().lines().filter(|line| line.contains(".cubin")).count()
 }
 
@@ -37,7 +37,7 @@ fn check(program: &str) {
     let folder = copy_of_examples();
     let kernels =
         fs::read_dir(folder.path()).unwrap().flatten().filter(|e| e.path().extension().is_some_and(|x| x == "tileirbc")).count();
-    assert_eq!(rebuilt(&build(folder.path(), program)), kernels);
+    assert_eq!(rebuilt_count(&build(folder.path(), program)), kernels);
     assert_eq!(
         fs::read_dir(folder.path().join("build"))
             .unwrap()
@@ -46,21 +46,19 @@ fn check(program: &str) {
             .count(),
         kernels
     );
-    assert_eq!(rebuilt(&build(folder.path(), program)), 0, "{program}: a second run does nothing");
+    assert_eq!(rebuilt_count(&build(folder.path(), program)), 0, "{program}: a second run does nothing");
     touch(&folder.path().join("vadd.tileirbc"));
     let ran = build(folder.path(), program);
-    assert_eq!(rebuilt(&ran), 1, "{program}: {}", ran.text());
+    assert_eq!(rebuilt_count(&ran), 1, "{program}: {}", ran.text());
     assert!(ran.text().contains("vadd.cubin"), "{}", ran.text());
-    assert_eq!(rebuilt(&build(folder.path(), program)), 0, "{program}: then again nothing");
+    assert_eq!(rebuilt_count(&build(folder.path(), program)), 0, "{program}: a run after that does nothing");
 }
 
-#[test]
 fn make_builds_what_changed() {
     check("make");
 }
 
 /// cmake configures for a generator that supports depfiles. `scripts/setup --clients` installs cmake.
-#[test]
 fn cmake_builds_what_changed() {
     let cmake = root().join(".toolkit/python/bin/cmake");
     assert!(cmake.exists(), "cmake is not there; scripts/setup --clients brings it");
@@ -73,15 +71,17 @@ fn cmake_builds_what_changed() {
         ran
     };
     run(&["-B", "out", "-G", "Ninja", "-DTARGETS=sm_80;sm_90"]);
-    assert_eq!(rebuilt(&run(&["--build", "out"])), 6, "three kernels for two targets");
-    assert_eq!(rebuilt(&run(&["--build", "out"])), 0, "a second run does nothing");
+    assert_eq!(rebuilt_count(&run(&["--build", "out"])), 6, "three kernels for two targets");
+    assert_eq!(rebuilt_count(&run(&["--build", "out"])), 0, "a second run does nothing");
     touch(&folder.path().join("vadd.tileirbc"));
     let ran = run(&["--build", "out"]);
-    assert!(rebuilt(&ran) == 2 && ran.text().contains("vadd.sm_80.cubin"), "{}", ran.text());
+    assert!(rebuilt_count(&ran) == 2 && ran.text().contains("vadd.sm_80.cubin"), "{}", ran.text());
     assert!(folder.path().join("out/clamp.sm_90.cubin").is_file());
 }
 
-#[test]
 fn ninja_builds_what_changed() {
     check("ninja");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![make_builds_what_changed, cmake_builds_what_changed, ninja_builds_what_changed,];

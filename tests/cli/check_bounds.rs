@@ -96,19 +96,16 @@ fn check(text: &str, inside: &[i32], outside: &[i32], message: &str) {
     }
 }
 
-#[test]
 fn pointers_are_checked_against_the_array_that_the_kernels_name_tells_of() {
     let text = POINTERS.replace("NAME", "pick_Kt1_A1f32_1t1_p16_A1f32_Si32_I64").replace("VIEW", "");
     check(&text, &[0, 192], &[193, -1, 1 << 20], "load outside the array of parameter 0");
 }
 
-#[test]
 fn pointers_are_checked_against_views_of_the_same_parameter() {
     let text = POINTERS.replace("NAME", "k").replace("VIEW", VIEW_OF_A);
     check(&text, &[0, 192], &[193, -64], "load outside the array of parameter 0");
 }
 
-#[test]
 fn elements_that_a_mask_leaves_out_are_not_checked() {
     let load = "  %tile, %loaded = load_ptr_tko weak %source token=%token : tile<64xptr<f32>> -> tile<64xf32>, token loc(#loc)\n";
     let masked = "  %end = constant <i32: 300> : tile<64xi32> loc(#loc)
@@ -121,14 +118,20 @@ fn elements_that_a_mask_leaves_out_are_not_checked() {
     check(&text, &[0, 192, 300, 1 << 20], &[193, 299, -1], "load outside the array of parameter 0");
 }
 
-#[test]
 fn views_are_checked_where_the_program_promised_to_stay_inside() {
     check(VIEWS, &[0, 3], &[4, -1], "load outside the array along dimension 0");
 }
 
-#[test]
 fn unchecked_accesses_are_reported() {
     let folder = temporary();
     let reported = compile(folder.path(), &POINTERS.replace("NAME", "k").replace("VIEW", ""));
     assert!(reported.contains("load is not checked: the extent of the array of parameter 0 is unknown"), "{reported}");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    pointers_are_checked_against_the_array_that_the_kernels_name_tells_of,
+    pointers_are_checked_against_views_of_the_same_parameter,
+    elements_that_a_mask_leaves_out_are_not_checked,
+    views_are_checked_where_the_program_promised_to_stay_inside,
+    unchecked_accesses_are_reported,
+];

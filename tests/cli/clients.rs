@@ -5,7 +5,6 @@ use std::process::Command;
 use tests::{files_below, finish, path_with_tools, root, shell, temporary, tool, tools_folder};
 
 /// `scripts/setup --clients` installs cuTile Python. Without it this test fails, because it would test nothing.
-#[test]
 fn cutile_python_exports_kernels() {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");
@@ -20,7 +19,6 @@ fn cutile_python_exports_kernels() {
 }
 
 /// The Python package, with its own tests, on the tools of this build.
-#[test]
 fn the_python_package_passes_its_tests() {
     need_stages();
     for name in ["tile-dump", "tile-run", "tile-sim", "tile-time"] {
@@ -40,7 +38,6 @@ fn the_python_package_passes_its_tests() {
 }
 
 /// The README once named a variable that cuTile Python does not have.
-#[test]
 fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
     let named = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_').map(str::to_string);
@@ -60,3 +57,9 @@ fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
         }
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    cutile_python_exports_kernels,
+    the_python_package_passes_its_tests,
+    variables_of_cutile_that_the_pages_name_are_known_to_it,
+];

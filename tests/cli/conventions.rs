@@ -4,7 +4,7 @@ use crate::{bytecode, make_stage_files};
 use std::fs;
 use tests::{Ran, run, run_in, shell, temporary, tool_names};
 
-/// All tools except the driver, and tile-fuzz, which reads no file.
+/// All tools except the driver and `tile-fuzz`. Reason: `tile-fuzz` reads no file.
 fn tools() -> Vec<String> {
     tool_names().into_iter().filter(|name| !["tileiras", "tile-fuzz"].contains(&name.as_str())).collect()
 }
@@ -23,7 +23,6 @@ fn arguments(tool: &str, file: &str) -> Vec<String> {
     target.iter().chain(&[file]).map(|word| word.to_string()).collect()
 }
 
-#[test]
 fn help_has_examples_and_exit_codes() {
     for tool in tools() {
         let ran = run(&tool, &["--help"], b"");
@@ -36,7 +35,6 @@ fn help_has_examples_and_exit_codes() {
     }
 }
 
-#[test]
 fn wrong_usage_is_exit_code_2_and_a_missing_file_4() {
     for tool in tools() {
         let ran = run(&tool, &["--no-such-option"], b"");
@@ -54,7 +52,6 @@ fn wrong_usage_is_exit_code_2_and_a_missing_file_4() {
     }
 }
 
-#[test]
 fn garbage_is_exit_code_1_in_each_form_of_message() {
     let garbage = |tool: &str, form: &str| run(tool, &[&format!("--error-format={form}")], b"no file of ours\n");
     for (tool, _) in FILTERS.into_iter().chain([("tile-read", "")]) {
@@ -69,7 +66,6 @@ fn garbage_is_exit_code_1_in_each_form_of_message() {
     }
 }
 
-#[test]
 fn the_shell_pipe_of_the_readme_works_and_reports_one_error() {
     let folder = temporary();
     let run_pipeline = |input: &str| {
@@ -86,7 +82,6 @@ fn the_shell_pipe_of_the_readme_works_and_reports_one_error() {
     assert!(!folder.path().join("k.cubin").exists());
 }
 
-#[test]
 fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -112,7 +107,6 @@ fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
     }
 }
 
-#[test]
 fn output_files_are_replaced_atomically_and_kept_when_equal() {
     use std::os::unix::fs::MetadataExt;
     let folder = temporary();
@@ -145,7 +139,6 @@ fn options(help: &str) -> Vec<String> {
     listed.flat_map(word).collect()
 }
 
-#[test]
 fn manual_pages_and_completions_have_every_option() {
     let folder = temporary();
     for script in ["man", "completions"] {
@@ -187,7 +180,6 @@ fn complete(folder: &std::path::Path, words: &[&str]) -> String {
     shell(folder, &line).text()
 }
 
-#[test]
 fn a_closed_shell_pipe_is_silent() {
     for line in [format!("tile-read '{}' | true", bytecode()), "tile-read --help | true".into(), "tile-read --help >&-".into()] {
         let ran = shell(tests::root(), &format!("{line}; echo ${{PIPESTATUS[0]}}"));
@@ -195,7 +187,6 @@ fn a_closed_shell_pipe_is_silent() {
     }
 }
 
-#[test]
 fn binary_is_refused_on_a_terminal() {
     let on_terminal = |line: &str| -> Ran { shell(tests::root(), &format!("script -qec \"{line}\" /dev/null </dev/null")) };
     let ran = on_terminal(&format!("tile-read {}", bytecode()));
@@ -204,7 +195,6 @@ fn binary_is_refused_on_a_terminal() {
     assert_eq!(on_terminal(&format!("tile-read --format=text {}", bytecode())).code, Some(0));
 }
 
-#[test]
 fn an_option_that_travels_is_accepted_later_only_if_equal() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -214,3 +204,16 @@ fn an_option_that_travels_is_accepted_later_only_if_equal() {
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("OPT001"), "{}", ran.stderr);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    help_has_examples_and_exit_codes,
+    wrong_usage_is_exit_code_2_and_a_missing_file_4,
+    garbage_is_exit_code_1_in_each_form_of_message,
+    the_shell_pipe_of_the_readme_works_and_reports_one_error,
+    all_forms_are_read_everywhere_and_the_output_is_always_the_same,
+    output_files_are_replaced_atomically_and_kept_when_equal,
+    manual_pages_and_completions_have_every_option,
+    a_closed_shell_pipe_is_silent,
+    binary_is_refused_on_a_terminal,
+    an_option_that_travels_is_accepted_later_only_if_equal,
+];

@@ -4,7 +4,6 @@
 use crate::need_stages;
 use tests::{files_below, root, run_in, shell, temporary, tool};
 
-#[test]
 fn an_editor_debugs_a_matmul() {
     need_stages();
     tool("tile-dump");
@@ -35,3 +34,5 @@ fn an_editor_debugs_a_matmul() {
     let ran = shell(folder.path(), &line);
     assert!(ran.code == Some(0) && ran.text().ends_with("debugged\n"), "{}{}", ran.text(), ran.stderr);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![an_editor_debugs_a_matmul,];

@@ -10,7 +10,7 @@ use tests::{Ran, finish, run_in, temporary, tool};
 const FILE: &str = r#"for file in "$@"; do :; done
 [ $name = tile-read ] || file=-; case $file in -*) file=-;; esac"#;
 
-/// An empty ELF header for a GPU, which the driver accepts as a cubin.
+/// An empty ELF header for a GPU; the driver accepts it as a cubin.
 fn empty_cubin() -> [u8; 64] {
     let mut head = [0; 64];
     head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
@@ -56,10 +56,13 @@ pub(crate) fn drive(folder: &Path, arguments: &[&str]) -> Ran {
 
 pub(crate) const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
 
-#[test]
 fn stages_run_in_order_and_get_their_options() {
     let folder = fake(PASS_ON);
-    drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "--embed-program=off", "-o", "out"]).ok("the run");
+    drive(
+        folder.path(),
+        &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "--embed-program=off", "-o", "out"],
+    )
+    .ok("the run");
     assert_eq!(
         lines_of(&folder.path().join("out"))[1..],
         [
@@ -72,7 +75,6 @@ fn stages_run_in_order_and_get_their_options() {
     );
 }
 
-#[test]
 fn user_decisions_reach_the_deciding_stage() {
     let folder = fake(PASS_ON);
     let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--split-m=off", "--mma=mma", "--tma=off", "--prefetch=off"];
@@ -90,7 +92,6 @@ fn user_decisions_reach_the_deciding_stage() {
     );
 }
 
-#[test]
 fn the_earliest_failing_stage_decides_and_nothing_is_written() {
     let diagnostic = r#"{"severity":"error","kind":"unsupported","code":"AS1","message":"no such atom","place":{"source":{"file":"k.py","line":3,"column":7}},"notes":[]}"#;
     // Like the real stages, a stub with empty input fails silently.
@@ -110,7 +111,6 @@ fn the_earliest_failing_stage_decides_and_nothing_is_written() {
     assert_eq!(human.stderr, "error[AS1]: no such atom\n  --> k.py:3:7\n");
 }
 
-#[test]
 fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
     let folder = fake(&format!("[ $name = tile-sched ] && cat > /dev/null && kill -SEGV $$\n{PASS_ON}"));
     let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
@@ -124,7 +124,6 @@ fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
     assert!(ran.stderr.contains("tile-ptx"), "{}", ran.stderr);
 }
 
-#[test]
 fn the_output_kind_and_the_files_between() {
     let folder = fake(PASS_ON);
     let lines = |path: &str| lines_of(&folder.path().join(path)).len();
@@ -140,7 +139,6 @@ fn the_output_kind_and_the_files_between() {
 }
 
 /// With the real stages, since they implement the passes.
-#[test]
 fn the_file_after_a_pass_or_after_each() {
     need_stages();
     let folder = temporary();
@@ -162,7 +160,6 @@ fn the_file_after_a_pass_or_after_each() {
     assert!(fs::read_to_string(folder.path().join("k.aa")).unwrap().starts_with("//!tile tileaa"));
 }
 
-#[test]
 fn large_files_flow_without_a_deadlock() {
     let folder = fake(r#"head -c 3000000 /dev/zero >&2; cat "$file""#);
     let size = 5_000_000;
@@ -172,7 +169,6 @@ fn large_files_flow_without_a_deadlock() {
     assert_eq!(fs::metadata(folder.path().join("out")).unwrap().len() as usize, size + 10 + empty_cubin().len());
 }
 
-#[test]
 fn dry_runs_and_depfiles_survive_odd_names() {
     let folder = fake(PASS_ON);
     for name in ["a b.bc", "a$b.bc", "a:b.bc", "-k.bc", "a#b.bc", "it's.bc", "a%b.bc", r"a\b.bc", r"a\ b.bc", "a=b.bc", "a|b.bc"] {
@@ -180,24 +176,24 @@ fn dry_runs_and_depfiles_survive_odd_names() {
         let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "out x", "--", name]);
         assert_eq!(line.code, Some(0), "{}", line.stderr);
         let mut command = Command::new("bash");
-        command.arg("-c").arg(line.text()).current_dir(folder.path()).env("PATH", with_first(folder.path()));
-        let fed = finish(command, b"");
-        assert_eq!(fed.code, Some(0), "{name}: {} {}", line.text(), fed.stderr);
+        command.arg("-c").arg(line.text()).current_dir(folder.path()).env("PATH", path_with_first(folder.path()));
+        let by_shell = finish(command, b"");
+        assert_eq!(by_shell.code, Some(0), "{name}: {} {}", line.text(), by_shell.stderr);
         drive(folder.path(), &["--gpu-name=sm_80", "-MD", "-MF", "d", "-o", "out", "--", name]).ok(name);
         let rule = fs::read_to_string(folder.path().join("d")).unwrap();
         fs::write(folder.path().join("Makefile"), format!("all: out\n{}\n\t@echo rebuilt\n", rule.trim_end())).unwrap();
         let mut make = Command::new("make");
         make.arg("all").current_dir(folder.path());
-        let before = finish(make, b"");
-        assert_eq!(before.code, Some(0), "{name}: {}\n{rule}", before.stderr);
-        assert!(!before.text().contains("rebuilt"), "{name}: {rule}");
+        let built = finish(make, b"");
+        assert_eq!(built.code, Some(0), "{name}: {}\n{rule}", built.stderr);
+        assert!(!built.text().contains("rebuilt"), "{name}: {rule}");
     }
     // Shells can name a file with a line break; make and ninja cannot. The driver reports that before it writes anything.
     let name = "a\nb.bc";
     fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
     let mut command = Command::new("bash");
     let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "broken line", name]).ok("--dry-run");
-    command.arg("-c").arg(String::from_utf8(line).unwrap()).current_dir(folder.path()).env("PATH", with_first(folder.path()));
+    command.arg("-c").arg(String::from_utf8(line).unwrap()).current_dir(folder.path()).env("PATH", path_with_first(folder.path()));
     assert_eq!(finish(command, b"").code, Some(0));
     for option in ["-MD", "--emit-ninja=build.ninja"] {
         let output: &[&str] = if option == "-MD" { &["-o", "no output"] } else { &[] };
@@ -208,7 +204,6 @@ fn dry_runs_and_depfiles_survive_odd_names() {
     }
 }
 
-#[test]
 fn response_files_are_inputs() {
     let folder = fake(PASS_ON);
     fs::write(folder.path().join("outer"), "--gpu-name=sm_80 @inner").unwrap();
@@ -231,8 +226,20 @@ fn response_files_are_inputs() {
     assert!(folder.path().join("build/k.sm_90.cubin").exists());
 }
 
-fn with_first(folder: &Path) -> std::ffi::OsString {
+fn path_with_first(folder: &Path) -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&rest)).collect();
     std::env::join_paths(folders).unwrap()
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    stages_run_in_order_and_get_their_options,
+    user_decisions_reach_the_deciding_stage,
+    the_earliest_failing_stage_decides_and_nothing_is_written,
+    a_stage_that_dies_or_is_missing_is_an_ordinary_failure,
+    the_output_kind_and_the_files_between,
+    the_file_after_a_pass_or_after_each,
+    large_files_flow_without_a_deadlock,
+    dry_runs_and_depfiles_survive_odd_names,
+    response_files_are_inputs,
+];

@@ -8,7 +8,6 @@ fn in_folder(folder: &std::path::Path, line: &str) -> Ran {
     shell(folder, &line.replace("KERNEL", &bytecode()))
 }
 
-#[test]
 fn options_from_the_environment_come_before_those_of_the_command_line() {
     let folder = temporary();
     let run = |line: &str| in_folder(folder.path(), line);
@@ -26,10 +25,9 @@ fn options_from_the_environment_come_before_those_of_the_command_line() {
     assert!(!folder.path().join("other").exists());
 }
 
-#[test]
 fn environment_errors_are_reported_as_such() {
     let folder = temporary();
-    for (options, says) in [
+    for (options, message) in [
         ("--no-such-option", "TILEWORKS_OPTIONS: Unknown command line argument '--no-such-option'"),
         ("--gpu-name=sm_1", "TILEWORKS_OPTIONS: for the --gpu-name option: Cannot find option named 'sm_1'!"),
         ("k.bc", "error: TILEWORKS_OPTIONS: 'k.bc' is not an option"),
@@ -37,13 +35,12 @@ fn environment_errors_are_reported_as_such() {
     ] {
         let ran = in_folder(folder.path(), &format!("TILEWORKS_OPTIONS='{options}' tileiras KERNEL --gpu-name=sm_90 -o o"));
         assert_eq!((ran.code, ran.stdout.len()), (Some(1), 0), "{options}");
-        assert!(ran.stderr.starts_with(says), "{options}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with(message), "{options}: {}", ran.stderr);
         assert!(!folder.path().join("o").exists());
     }
 }
 
 /// Tools in a Python environment find NVIDIA's packages there without any setting.
-#[test]
 fn installed_nvidia_packages_are_found() {
     let folder = temporary();
     let packages = folder.path().join("lib/python3.11/site-packages/nvidia");
@@ -62,24 +59,30 @@ fn installed_nvidia_packages_are_found() {
     }
 }
 
-#[test]
 fn the_doctor_lists_found_and_missing_components() {
     let folder = temporary();
     let run = |line: &str| in_folder(folder.path(), line);
-    let well = run("TILEWORKS_OPTIONS=--cache=c tileiras --doctor");
-    let reported = well.text();
-    assert_eq!((well.code, well.stderr.as_str()), (Some(0), ""), "{reported}");
+    let complete = run("TILEWORKS_OPTIONS=--cache=c tileiras --doctor");
+    let reported = complete.text();
+    assert_eq!((complete.code, complete.stderr.as_str()), (Some(0), ""), "{reported}");
     for line in ["ok  tools", "ok  ptxas", "ok  libdevice", "ok  PATH", "ok  cache       c: 0 entries"] {
         assert!(reported.contains(line), "{line} is not in\n{reported}");
     }
-    let ill = run("CUDA_ROOT=/nowhere tileiras --doctor");
-    assert_eq!(ill.code, Some(2), "{}", ill.text());
+    let incomplete = run("CUDA_ROOT=/nowhere tileiras --doctor");
+    assert_eq!(incomplete.code, Some(2), "{}", incomplete.text());
     assert!(
-        ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, in the toolkit that CUDA_ROOT names"),
+        incomplete.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, in the toolkit that CUDA_ROOT names"),
         "{}",
-        ill.text()
+        incomplete.text()
     );
-    assert!(ill.text().contains("install a CUDA toolkit"), "{}", ill.text());
-    let elsewhere = run("TRITON_TILEIRAS_PATH=/usr/bin tileiras --doctor").text();
-    assert!(elsewhere.contains("TRITON_TILEIRAS_PATH points to /usr/bin/tileiras, which is not this driver"), "{elsewhere}");
+    assert!(incomplete.text().contains("install a CUDA toolkit"), "{}", incomplete.text());
+    let other_driver = run("TRITON_TILEIRAS_PATH=/usr/bin tileiras --doctor").text();
+    assert!(other_driver.contains("TRITON_TILEIRAS_PATH points to /usr/bin/tileiras, which is not this driver"), "{other_driver}");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    options_from_the_environment_come_before_those_of_the_command_line,
+    environment_errors_are_reported_as_such,
+    installed_nvidia_packages_are_found,
+    the_doctor_lists_found_and_missing_components,
+];

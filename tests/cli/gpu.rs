@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use tests::{Ran, finish, root, run, run_in, temporary, tool};
 
 /// The mock library, compiled when a test first needs it.
-fn stand_in() -> &'static Path {
+fn mock_driver() -> &'static Path {
     static PLACE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, library) = PLACE.get_or_init(|| {
         let folder = temporary();
@@ -38,13 +38,12 @@ fn prepare(folder: &Path, target: &str) {
 fn launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
     let _ = fs::remove_file(folder.join("log"));
     let mut command = Command::new(tool("tile-launch"));
-    command.current_dir(folder).args(["k.cubin", "--launch", "launch.json", "--out-dir", "out", "--driver"]).arg(stand_in());
+    command.current_dir(folder).args(["k.cubin", "--launch", "launch.json", "--out-dir", "out", "--driver"]).arg(mock_driver());
     command.args(options).env("STAND_IN_LOG", folder.join("log")).env("STAND_IN_FAIL", failing);
     let ran = finish(command, b"");
     (ran, fs::read_to_string(folder.join("log")).unwrap_or_default())
 }
 
-#[test]
 fn a_missing_driver_is_reported() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -61,7 +60,6 @@ fn a_missing_driver_is_reported() {
     assert!(ran.code == Some(4) && ran.stderr.contains("has no function cuInit"), "{}", ran.stderr);
 }
 
-#[test]
 fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -80,7 +78,6 @@ fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
     assert!(log.ends_with("cuDevicePrimaryCtxRelease_v2(40) -> nothing is left\n"), "{log}");
 }
 
-#[test]
 fn several_cubins_are_timed_alternately() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -102,7 +99,6 @@ fn several_cubins_are_timed_alternately() {
 }
 
 /// For each failing call the tool names the call and frees its resources.
-#[test]
 fn each_call_may_fail() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -123,27 +119,26 @@ fn each_call_may_fail() {
     }
 }
 
-#[test]
 fn what_does_not_fit_is_refused_before_the_driver_is_touched() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
-    let fails = |words: &str, options: &[&str], code: i32| {
+    let assert_refused = |words: &str, options: &[&str], code: i32| {
         let (ran, log) = launch(folder.path(), options, "");
         assert_eq!(ran.code, Some(code), "{}", ran.stderr);
         assert!(ran.stderr.contains(words) && log.is_empty(), "{}", ran.stderr);
     };
-    fails("has no kernel 'other'; there are: vadd", &["--entry", "other"], 2);
+    assert_refused("has no kernel 'other'; there are: vadd", &["--entry", "other"], 2);
     let text = fs::read_to_string(folder.path().join("launch.json")).unwrap();
     fs::write(folder.path().join("launch.json"), text.replacen(r#"{"i32": 1}"#, r#"{"i64": 1}"#, 1)).unwrap();
-    fails("it is b32, the launch gives i64", &[], 1);
+    assert_refused("it is b32, the launch gives i64", &[], 1);
     fs::write(folder.path().join("launch.json"), text.replace("sm_90", "sm_80")).unwrap();
-    fails("the launch has no grid for sm_90", &[], 1);
+    assert_refused("the launch has no grid for sm_90", &[], 1);
     fs::write(folder.path().join("k.cubin"), b"\x7fELFnothing").unwrap();
-    fails("is not a cubin", &[], 1);
+    assert_refused("is not a cubin", &[], 1);
 }
 
 /// A folder with one case and one production launch, as `scripts/on-gpu` takes it.
-fn vadd_set(folder: &Path) -> PathBuf {
+fn prepare_vadd_set(folder: &Path) -> PathBuf {
     let set = folder.join("set");
     let (case, perf) = (set.join("vadd"), set.join("perf/vadd"));
     for to in [&case, &perf] {
@@ -158,11 +153,10 @@ fn vadd_set(folder: &Path) -> PathBuf {
 }
 
 /// The one command for a machine with a GPU, from cases and a launch to report and calibration.
-#[test]
 fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
-    let set = vadd_set(folder.path());
+    let set = prepare_vadd_set(folder.path());
     let case = set.join("vadd");
     let on_gpu = |driver: &Path| {
         let mut command = Command::new("python3");
@@ -174,7 +168,7 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
         command.arg("--tools").arg(tests::tools_folder()).arg("--reference").arg(tests::tools_folder()).arg("--driver").arg(driver);
         finish(command, b"")
     };
-    let ran = on_gpu(stand_in());
+    let ran = on_gpu(mock_driver());
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     assert!(ran.text().contains("1 of 1 cases are right; 1 launches were timed"), "{}", ran.text());
     let read = |name: &str| fs::read_to_string(folder.path().join("report").join(name)).unwrap();
@@ -199,7 +193,7 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     };
     let ran = script(&["--prepare", "sm_90", "--out", "cubins"]);
     assert!(ran.code == Some(0) && ran.text().contains("3 cubins for sm_90 in cubins"), "{} {}", ran.text(), ran.stderr);
-    let driver = stand_in().display().to_string();
+    let driver = mock_driver().display().to_string();
     let ran = script(&["--prepared", "cubins", "--out", "prepared", "--repeat", "2", "--rounds", "1", "--driver", &driver]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     assert!(ran.text().contains("ours 0.5000 ms  plain 0.5000 ms  predicted"), "{}", ran.text());
@@ -216,7 +210,7 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let mut expected = fs::read(case.join("arg2.expect")).unwrap();
     expected[4092] ^= 1;
     fs::write(case.join("arg2.expect"), expected).unwrap();
-    let ran = on_gpu(stand_in());
+    let ran = on_gpu(mock_driver());
     assert_eq!(ran.code, Some(1));
     assert!(ran.text().contains("WRONG vadd: arg2: 1 of 1024 differ, first [1023]"), "{}", ran.text());
     let ran = on_gpu(Path::new("/nowhere/libcuda.so"));
@@ -224,15 +218,14 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
 }
 
 /// The archive has everything that the launches need; the stand-in takes the place of the GPU.
-#[test]
 fn an_archive_is_prepared_and_launched() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
-    let set = vadd_set(folder.path());
+    let set = prepare_vadd_set(folder.path());
     let kit = |words: &[&str]| {
         let mut command = Command::new("python3");
         command.current_dir(folder.path()).arg(root().join("scripts/gpu-kit")).args(words);
-        command.arg("--tools").arg(tests::tools_folder()).arg("--driver").arg(stand_in());
+        command.arg("--tools").arg(tests::tools_folder()).arg("--driver").arg(mock_driver());
         finish(command, b"")
     };
     let ran = kit(&["prepare", "set", "--gpu=sm_90", "--random=2", "--out=kit.tar.xz"]);
@@ -254,3 +247,13 @@ fn an_archive_is_prepared_and_launched() {
     assert!(times.len() > 2 && times["ours"].as_array().unwrap().len() == 15, "other plans are timed too: {launches}");
     assert!(launches[0]["predicted"].as_f64().is_some_and(|seconds| seconds > 0.0), "{launches}");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    a_missing_driver_is_reported,
+    a_launch_makes_the_right_calls_and_writes_what_the_kernel_left,
+    several_cubins_are_timed_alternately,
+    each_call_may_fail,
+    what_does_not_fit_is_refused_before_the_driver_is_touched,
+    on_gpu_checks_cases_times_launches_and_writes_what_it_found,
+    an_archive_is_prepared_and_launched,
+];

@@ -17,7 +17,6 @@ int main(void) {
 }
 "#;
 
-#[test]
 fn a_host_program_finds_the_cubin_in_its_fatbin() {
     need_stages();
     let folder = temporary();
@@ -39,3 +38,5 @@ fn a_host_program_finds_the_cubin_in_its_fatbin() {
     let found = finish(Command::new(folder.path().join("main")), b"").ok("the host program");
     assert_eq!(found[..cubin.len()], cubin);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![a_host_program_finds_the_cubin_in_its_fatbin,];

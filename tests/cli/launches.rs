@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use tests::{Ran, run_in, temporary};
 
-/// Adds two arrays, 256 elements per CTA: three pointers, each with an extent and a stride.
+/// The executors, each with the stage file of a kernel that adds two arrays, 256 elements per CTA. The kernel has three pointers,
+/// each with an extent and a stride.
 const EXECUTORS: [(&str, &str); 3] = [("tile-run", "k.tile"), ("tile-run", "k.sched"), ("tile-sim", "k.ptx")];
 
 const PARAMS: &str = r#"[{"ptr": "a"}, {"i32": 1024}, {"i32": 1}, {"ptr": "b"}, {"i32": 1024}, {"i32": 1},
@@ -18,13 +19,13 @@ fn description(grid: &str, params: &str, buffers: &str, rest: &str) -> String {
 }
 
 /// Runs each executor on a description, and passes its result and the directory to `check`.
-fn each(folder: &Path, launch: &str, options: &[&str], check: impl Fn(&str, Ran, &Path)) {
+fn for_each_executor(folder: &Path, launch: &str, options: &[&str], check: impl Fn(&str, Ran, &Path)) {
     fs::write(folder.join("launch.json"), launch).unwrap();
     for (tool, file) in EXECUTORS {
         let out = format!("out-{file}");
         let _ = fs::remove_dir_all(folder.join(&out));
-        let words = [&[file, "--launch", "launch.json", "--out-dir", &out], options].concat();
-        check(file, run_in(folder, tool, &words, b""), &folder.join(out));
+        let arguments = [&[file, "--launch", "launch.json", "--out-dir", &out], options].concat();
+        check(file, run_in(folder, tool, &arguments, b""), &folder.join(out));
     }
 }
 
@@ -32,11 +33,10 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
-#[test]
 fn filled_and_uninitialised_buffers_exist_and_all_are_outputs() {
     let folder = temporary();
     make_stage_files(folder.path());
-    each(folder.path(), &description("4", PARAMS, BUFFERS, ""), &["--print-outputs"], |file, ran, out| {
+    for_each_executor(folder.path(), &description("4", PARAMS, BUFFERS, ""), &["--print-outputs"], |file, ran, out| {
         let shown = ran.text();
         ran.ok(file);
         assert!(shown.contains("c: f32[1024] [2, 3, 4, ..., 1023, 1024, 1025]\n"), "{file}: {shown}");
@@ -52,29 +52,27 @@ fn filled_and_uninitialised_buffers_exist_and_all_are_outputs() {
     assert!(ran.code == Some(1) && ran.stderr.contains("CHK002"), "{}", ran.stderr);
 }
 
-#[test]
 fn words_and_arrays_of_numpy_are_arguments_everywhere() {
     let folder = temporary();
     make_stage_files(folder.path());
     for (tool, file) in EXECUTORS {
-        let words = ["iota:f32[1024]", "ones:f32[1024]", "zeros:f32[1024]"];
+        let arguments = ["iota:f32[1024]", "ones:f32[1024]", "zeros:f32[1024]"];
         let options = ["--abi=cutile", "--grid", "4", "--out-dir", "out", "--print-outputs"];
-        let shown = run_in(folder.path(), tool, &[&[file], &words[..], &options].concat(), b"").ok(file);
+        let shown = run_in(folder.path(), tool, &[&[file], &arguments[..], &options].concat(), b"").ok(file);
         // Messages count arguments, not parameters.
         assert!(String::from_utf8_lossy(&shown).contains("arg2: f32[1024] [1, 2, 3, ..., 1022, 1023, 1024]\n"), "{file}");
-        let again = ["out/arg2.npy", "out/arg2.npy", "sum=empty:f32[1024]"];
-        let shown = run_in(folder.path(), tool, &[&[file], &again[..], &options].concat(), b"").ok(file);
+        let arguments = ["out/arg2.npy", "out/arg2.npy", "sum=empty:f32[1024]"];
+        let shown = run_in(folder.path(), tool, &[&[file], &arguments[..], &options].concat(), b"").ok(file);
         assert!(String::from_utf8_lossy(&shown).contains("sum: f32[1024] [2, 4, 6, ..., 2044, 2046, 2048]\n"), "{file}");
         fs::remove_dir_all(folder.path().join("out")).unwrap();
     }
 }
 
-#[test]
 fn both_refuse_what_does_not_fit_with_the_same_words() {
     let folder = temporary();
     make_stage_files(folder.path());
     let buffers = BUFFERS;
-    for (params, words) in [
+    for (params, message) in [
         (PARAMS.replacen(r#"{"i32": 1024}"#, r#"{"i32": 4294967296}"#, 1), "4294967296 does not fit i32"),
         (PARAMS.replacen(r#"{"i32": 1024}"#, r#"{"f32": 1024}"#, 1), "it is i32, the launch gives f32"),
         (PARAMS.replacen(r#"{"i32": 1024}"#, r#"{"i64": 1024}"#, 1), "it is i32, the launch gives i64"),
@@ -82,20 +80,19 @@ fn both_refuse_what_does_not_fit_with_the_same_words() {
         (PARAMS.replacen(r#"{"ptr": "a"}, "#, "", 1), "has 9 parameters"),
         (PARAMS.replacen(r#"{"ptr": "a"}"#, r#"{"ptr": "d"}"#, 1), "no buffer is called 'd'"),
     ] {
-        each(folder.path(), &description("4", &params, buffers, ""), &[], |file, ran, _| {
+        for_each_executor(folder.path(), &description("4", &params, buffers, ""), &[], |file, ran, _| {
             assert_eq!(ran.code, Some(1), "{file}: {}", ran.stderr);
-            assert!(ran.stderr.contains(words), "{file}: {}", ran.stderr);
+            assert!(ran.stderr.contains(message), "{file}: {}", ran.stderr);
         });
     }
     let large = description("[4, 1, 1]", PARAMS, buffers, r#", "work": {"flops": 1e15, "bytes": 1}"#);
-    each(folder.path(), &large, &[], |file, ran, _| {
+    for_each_executor(folder.path(), &large, &[], |file, ran, _| {
         assert_eq!(ran.code, Some(2), "{file}");
         assert!(ran.stderr.contains("1.000e15 operations") && ran.stderr.contains("--sample-blocks"), "{file}: {}", ran.stderr);
     });
 }
 
 /// PTX does not give the type behind a pointer; the earlier formats do.
-#[test]
 fn arrays_of_another_type_than_the_pointer_are_refused() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -106,18 +103,17 @@ fn arrays_of_another_type_than_the_pointer_are_refused() {
     };
     for (ty, bytes) in [("<f2", 2), ("<f8", 8), ("<i2", 2), ("<i4", 4)] {
         fs::write(folder.path().join("a.npy"), array(ty, 1024 * bytes)).unwrap();
-        let words = ["k.tile", "a.npy", "zeros:f32[1024]", "zeros:f32[1024]", "--abi=cutile", "--grid=4"];
-        let ran = run_in(folder.path(), "tile-run", &words, b"");
+        let arguments = ["k.tile", "a.npy", "zeros:f32[1024]", "zeros:f32[1024]", "--abi=cutile", "--grid=4"];
+        let ran = run_in(folder.path(), "tile-run", &arguments, b"");
         assert_eq!(ran.code, Some(1), "{ty}: {}", ran.stderr);
         assert!(ran.stderr.contains(&format!("it is ptr<f32>, but 'arg0' is '{ty}'[1024]")), "{}", ran.stderr);
     }
-    let words = ["k.tile", "zeros:f16[1024]", "zeros:f32[1024]", "zeros:f32[1024]", "--abi=cutile", "--grid=4"];
-    let ran = run_in(folder.path(), "tile-run", &words, b"");
+    let arguments = ["k.tile", "zeros:f16[1024]", "zeros:f32[1024]", "zeros:f32[1024]", "--abi=cutile", "--grid=4"];
+    let ran = run_in(folder.path(), "tile-run", &arguments, b"");
     assert!(ran.code == Some(1) && ran.stderr.contains("it is ptr<f32>, but 'arg0' is f16[1024]"), "{}", ran.stderr);
 }
 
 /// Some CTAs of a launch that is too large to execute fully: 12 GiB of memory and a million CTAs.
-#[test]
 fn only_the_sample_blocks_of_a_large_launch_run() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -136,8 +132,8 @@ fn only_the_sample_blocks_of_a_large_launch_run() {
     assert!(ran.stderr.contains("depends on the target: select one with --gpu-name"), "{}", ran.stderr);
     for (tool, file) in EXECUTORS {
         let options = if file == "k.tile" { &options[..] } else { &options[..1] };
-        let words = [&[file, "--launch", "launch.json", "--out-dir", "out"], options].concat();
-        run_in(folder.path(), tool, &words, b"").ok(file);
+        let arguments = [&[file, "--launch", "launch.json", "--out-dir", "out"], options].concat();
+        run_in(folder.path(), tool, &arguments, b"").ok(file);
         let path = folder.path().join("out/c.bin");
         let data = fs::metadata(&path).unwrap();
         assert_eq!(data.len(), 4 * count, "{file}");
@@ -157,3 +153,11 @@ fn only_the_sample_blocks_of_a_large_launch_run() {
         fs::remove_dir_all(folder.path().join("out")).unwrap();
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    filled_and_uninitialised_buffers_exist_and_all_are_outputs,
+    words_and_arrays_of_numpy_are_arguments_everywhere,
+    both_refuse_what_does_not_fit_with_the_same_words,
+    arrays_of_another_type_than_the_pointer_are_refused,
+    only_the_sample_blocks_of_a_large_launch_run,
+];

@@ -23,6 +23,9 @@ mod validate;
 mod view;
 
 use std::path::Path;
+use std::process::ExitCode;
+use tests::need::Need;
+use tests::suite::Suite;
 use tests::{root, run, shell, tool};
 
 /// A small kernel's bytecode.
@@ -48,4 +51,32 @@ fn make_stage_files(folder: &Path) {
         run(tool, &["--version"], b"").ok(tool);
     }
     shell(folder, &line).ok("making the stage files");
+}
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    let clients = &[Need::Clients, Need::Ptxas];
+    suite.functions_with(clients, "book/", book::TESTS);
+    suite.functions_with(clients, "builds/", builds::TESTS);
+    suite.functions("check_bounds/", check_bounds::TESTS);
+    suite.functions_with(clients, "clients/", clients::TESTS);
+    suite.functions("conventions/", conventions::TESTS);
+    suite.functions("crash_directories/", crash_directories::TESTS);
+    suite.functions_with(clients, "debug/", debug::TESTS);
+    suite.functions("driver/", driver::TESTS);
+    suite.functions("environment/", environment::TESTS);
+    suite.functions("gpu/", gpu::TESTS);
+    suite.functions("host_objects/", host_objects::TESTS);
+    suite.functions("launches/", launches::TESTS);
+    suite.functions_with(clients, "optimisation_effects/", optimisation_effects::TESTS);
+    suite.functions("probes/", probes::TESTS);
+    suite.functions("producer/", producer::TESTS);
+    suite.functions("scripts/", scripts::TESTS);
+    suite.functions("sweeps/", sweeps::TESTS);
+    suite.functions("tensor_maps/", tensor_maps::TESTS);
+    suite.functions("validate/", validate::TESTS);
+    suite.functions("view/", view::TESTS);
+    probes::add(&mut suite);
+    reported_faults::add(&mut suite);
+    suite.run()
 }

@@ -11,13 +11,12 @@ fn cycles(folder: &Path, tiles: &str, target: &str, options: &[&str]) -> f64 {
     assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");
     std::fs::copy(root().join("examples/matmul/matmul.py"), folder.join("matmul.py")).unwrap();
     shell(folder, &format!("MATMUL_SIZE=2048 '{}' matmul.py {tiles}", python.display())).ok(tiles);
-    let words = [&["matmul.tileirbc", "--gpu-name", target, "--emit=ptx", "-o", "k.ptx"], options].concat();
-    run_in(folder, "tileiras", &words, b"").ok(tiles);
+    let arguments = [&["matmul.tileirbc", "--gpu-name", target, "--emit=ptx", "-o", "k.ptx"], options].concat();
+    run_in(folder, "tileiras", &arguments, b"").ok(tiles);
     let report = run_in(folder, "tile-time", &["k.ptx", "--launch", "matmul.json", "--no-advice", "--json", "-"], b"").ok(tiles);
     serde_json::from_slice::<serde_json::Value>(&report).unwrap()["cycles"].as_f64().unwrap()
 }
 
-#[test]
 fn known_optimisations_are_predicted_to_pay() {
     need_stages();
     tool("tile-time");
@@ -35,3 +34,5 @@ fn known_optimisations_are_predicted_to_pay() {
     let two = cycles(folder.path(), WIDE, "sm_90", &["--warps=8"]);
     assert!(two < 0.9 * one, "256 columns by two groups of warps: {two} cycles, by one: {one}");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![known_optimisations_are_predicted_to_pay,];

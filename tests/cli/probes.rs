@@ -6,7 +6,9 @@
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
-use tests::{for_each, root, shell, temporary};
+use tests::need::Need;
+use tests::suite::{Checked, Suite};
+use tests::{root, shell, temporary};
 
 #[derive(Deserialize)]
 struct Probe {
@@ -56,7 +58,7 @@ fn prepare(folder: &Path) {
     fs::create_dir(folder.join("dir")).unwrap();
 }
 
-fn kind(stdout: &[u8]) -> &'static str {
+fn output_kind(stdout: &[u8]) -> &'static str {
     let starts = |text: &str| stdout.starts_with(text.as_bytes());
     match () {
         () if stdout.is_empty() => "nothing",
@@ -68,26 +70,27 @@ fn kind(stdout: &[u8]) -> &'static str {
     }
 }
 
-fn check(probe: &Probe) -> Result<(), String> {
+fn check(probe: &Probe) -> Checked {
     let folder = temporary();
     prepare(folder.path());
     let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
     let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
     // Additions of this driver: its targets, and the input's name.
-    let added = ["note: no target: pass --gpu-name=", "note: in "];
+    let added_notes = ["note: no target: pass --gpu-name=", "note: in "];
     let reported: String = ran
         .stderr
         .lines()
-        .filter(|line| !added.iter().any(|note| line.starts_with(note)))
+        .filter(|line| !added_notes.iter().any(|note| line.starts_with(note)))
         .map(|line| format!("{line}\n"))
         .collect();
-    let got = (ran.code, kind(&ran.stdout), reported.as_str(), files);
+    let got = (ran.code, output_kind(&ran.stdout), reported.as_str(), files);
     let expected_stderr = probe.stderr.replace("<argv0>", "tileiras");
     let expected = (Some(probe.code), probe.stdout.as_str(), expected_stderr.as_str(), probe.files.clone());
     // The reference suggests the nearest option even if it resembles the argument in nothing.
-    let bare: String =
+    let without_suggestions: String =
         expected_stderr.lines().filter(|line| !line.contains("Did you mean '")).map(|line| format!("{line}\n")).collect();
-    let expected = if reported == bare { (expected.0, expected.1, bare.as_str(), expected.3) } else { expected };
+    let expected =
+        if reported == without_suggestions { (expected.0, expected.1, without_suggestions.as_str(), expected.3) } else { expected };
     let listed = DIFFERENCES.iter().any(|(args, _)| *args == probe.args);
     match (got == expected, listed) {
         (true, true) => Err(format!("tileiras {}: is listed as a difference but is none", probe.args)),
@@ -96,15 +99,16 @@ fn check(probe: &Probe) -> Result<(), String> {
     }
 }
 
-#[test]
-fn the_command_line_is_the_references() {
+/// Each list of arguments is a case.
+pub(crate) fn add(suite: &mut Suite) {
     let probes = probes();
     assert!(probes.len() >= 90);
-    for_each(&probes, check);
+    for (number, probe) in probes.into_iter().enumerate() {
+        suite.case_with(&[Need::Ptxas], format!("probes/{number}/{}", probe.args), move || check(&probe));
+    }
 }
 
 /// The parts that clients search for in texts that cannot equal the reference's byte for byte.
-#[test]
 fn clients_find_what_they_look_for() {
     let version = shell(root(), "tileiras --version").text();
     assert!(version.contains("Cuda compilation tools, release 13.5, V13.5."), "{version}");
@@ -116,3 +120,5 @@ fn clients_find_what_they_look_for() {
     let unknown = shell(root(), "tileiras --gpu-name sm_75 k.bc").stderr;
     assert!(unknown.contains("Cannot find option named 'sm_75'!"));
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![clients_find_what_they_look_for,];

@@ -9,8 +9,9 @@ use cutile_ir::ir::{
 use std::fs;
 use tests::{run, temporary, tool};
 
-/// Elements of the arrays, and of one tile.
+/// Elements of the arrays.
 const LENGTH: i64 = 64;
+/// Elements of a tile.
 const TILE: i32 = 16;
 
 fn tile(shape: Vec<i64>, element_type: TileElementType) -> Type {
@@ -57,19 +58,19 @@ fn square() -> Module {
     let mut builder = Builder { module, block };
     let token = builder.op(Opcode::MakeToken, &[], &[], &[Type::Token])[0];
     let block_id = builder.op(Opcode::GetTileBlockId, &[], &[], &[index.clone(), index.clone(), index])[0];
-    let mut windows = Vec::new();
+    let mut views = Vec::new();
     for argument in &arguments[..2] {
         let parts = [("operandSegmentSizes", segments(&[1, 0, 0]))];
-        let whole = builder.op(Opcode::MakeTensorView, &[*argument], &parts, &[Type::TensorView(tensor.clone())])[0];
-        windows.push(builder.op(Opcode::MakePartitionView, &[whole], &[], &[Type::PartitionView(view.clone())])[0]);
+        let tensor_view = builder.op(Opcode::MakeTensorView, &[*argument], &parts, &[Type::TensorView(tensor.clone())])[0];
+        views.push(builder.op(Opcode::MakePartitionView, &[tensor_view], &[], &[Type::PartitionView(view.clone())])[0]);
     }
     let weak = ("memory_ordering_semantics", Attribute::i32(0));
     let parts = ("operandSegmentSizes", segments(&[1, 1, 1]));
     let loaded =
-        builder.op(Opcode::LoadViewTko, &[windows[0], block_id, token], &[weak.clone(), parts], &[data.clone(), Type::Token])[0];
+        builder.op(Opcode::LoadViewTko, &[views[0], block_id, token], &[weak.clone(), parts], &[data.clone(), Type::Token])[0];
     let product = builder.op(Opcode::MulF, &[loaded, loaded], &[("rounding_mode", Attribute::i32(0))], &[data])[0];
     let parts = ("operandSegmentSizes", segments(&[1, 1, 1, 1]));
-    builder.op(Opcode::StoreViewTko, &[product, windows[1], block_id, token], &[weak, parts], &[Type::Token]);
+    builder.op(Opcode::StoreViewTko, &[product, views[1], block_id, token], &[weak, parts], &[Type::Token]);
     builder.op(Opcode::Return, &[], &[], &[]);
     let mut module = builder.module;
     let kind = Type::Func(FuncType { inputs: vec![pointer.clone(), pointer], results: vec![] });
@@ -91,7 +92,6 @@ fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
 }
 
-#[test]
 fn kernels_of_cutile_rust_compile_and_compute() {
     let folder = temporary();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -115,3 +115,5 @@ fn kernels_of_cutile_rust_compile_and_compute() {
         assert_eq!(fs::read(path("out.bin")).unwrap(), expected, "13.{}", version.minor);
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![kernels_of_cutile_rust_compile_and_compute,];

@@ -3,7 +3,10 @@
 use crate::{bytecode, make_stage_files, need_stages};
 use std::fs;
 use std::path::Path;
-use tests::{root, shell, temporary, tool};
+use std::sync::{Arc, OnceLock};
+use tests::need::Need;
+use tests::suite::{Checked, Suite};
+use tests::{copy_of, root, shell, temporary, tool};
 
 struct Row {
     fault: &'static str,
@@ -327,7 +330,9 @@ const ROWS: &[Row] = &[
 const FAR: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b32 metadata = 1;\n.visible .entry k()\n{\n\
     .reg .b64 %rd<2>;\n.reg .b32 %r<2>;\nmov.b64 %rd1, 0xdead0000dead0000;\nLOC\nld.global.b32 %r1, [%rd1];\nret;\n}\n";
 
-fn prepare(folder: &Path) {
+fn prepared() -> tempfile::TempDir {
+    let directory = temporary();
+    let folder = directory.path();
     need_stages();
     for name in ["tile-score", "tile-run", "tile-sim", "tile-dump", "tile-write", "tile-diff"] {
         tool(name);
@@ -341,25 +346,28 @@ fn prepare(folder: &Path) {
     }
     fs::write(folder.join("far.ptx"), FAR.replace("LOC\n", "")).unwrap();
     fs::write(folder.join("lines.ptx"), FAR.replace("LOC", ".loc 1 7 3") + ".file 1 \"kernel.py\"\n").unwrap();
+    directory
 }
 
-#[test]
-fn each_reported_fault_is_fixed() {
-    let folder = temporary();
-    prepare(folder.path());
-    let tools = tests::tools_folder().display().to_string();
-    let mut wrong = Vec::new();
-    for Row { fault, line, code, says, silent } in ROWS {
-        let ran = shell(folder.path(), &line.replace("$TOOLS", &tools));
-        let reported = ran.text() + &ran.stderr;
-        let lacks: Vec<_> = says.iter().filter(|words| !reported.contains(**words)).collect();
-        let has: Vec<_> = silent.iter().filter(|words| reported.contains(**words)).collect();
-        if ran.code != Some(*code) || !lacks.is_empty() || !has.is_empty() {
-            wrong.push(format!(
-                "{fault}: {line}\n  ended with {:?}, not {code}; lacks {lacks:?}, has {has:?}\n{reported}",
-                ran.code
-            ));
-        }
+fn check(row: &Row, files: &Path) -> Checked {
+    let Row { line, code, says, silent, .. } = row;
+    let folder = copy_of(files);
+    let ran = shell(folder.path(), &line.replace("$TOOLS", &tests::tools_folder().display().to_string()));
+    let reported = ran.text() + &ran.stderr;
+    let lacks: Vec<_> = says.iter().filter(|words| !reported.contains(**words)).collect();
+    let has: Vec<_> = silent.iter().filter(|words| reported.contains(**words)).collect();
+    if ran.code == Some(*code) && lacks.is_empty() && has.is_empty() {
+        return Ok(());
     }
-    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), ROWS.len(), wrong.join("\n"));
+    Err(format!("{line}\nended with {:?}, not {code}; lacks {lacks:?}, has {has:?}\n{reported}", ran.code))
+}
+
+/// Each row is a case, with its number and its words as the name.
+pub(crate) fn add(suite: &mut Suite) {
+    let files = Arc::new(OnceLock::new());
+    for (number, row) in ROWS.iter().enumerate() {
+        let files = Arc::clone(&files);
+        let check = move || check(row, files.get_or_init(prepared).path());
+        suite.case_with(&[Need::Ptxas], format!("reported_faults/{number}/{}", row.fault), check);
+    }
 }

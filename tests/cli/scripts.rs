@@ -27,11 +27,11 @@ impl Copy {
             }
         }
         for name in PROGRAMS {
-            let which =
+            let find_program =
                 if name == "python3" { "python3 -c 'import sys; print(sys.executable)'" } else { &format!("command -v {name}") };
-            let found = shell(folder.path(), which).text();
-            // Some scripts find their own files through the path of their start, so a link would not work; and python3 may be a
-            // script.
+            let found = shell(folder.path(), find_program).text();
+            // A wrapper instead of a link, because some scripts find their own files through the path of their start, and python3 may
+            // be a script.
             let (script, program) = (folder.path().join("program"), folder.path().join("programs").join(name));
             fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", found.trim())).unwrap();
             crate::driver::install(&script, &program);
@@ -39,9 +39,9 @@ impl Copy {
         Copy(folder)
     }
 
-    fn run(&self, script: &str, words: &[&str]) -> Ran {
+    fn run(&self, script: &str, arguments: &[&str]) -> Ran {
         let mut command = Command::new(self.0.path().join("scripts").join(script));
-        command.args(words).current_dir(self.0.path().join("elsewhere")).env("PATH", self.0.path().join("programs"));
+        command.args(arguments).current_dir(self.0.path().join("elsewhere")).env("PATH", self.0.path().join("programs"));
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         finish(command, b"")
     }
@@ -59,7 +59,6 @@ fn scripts() -> Vec<String> {
     names
 }
 
-#[test]
 fn every_script_has_help_and_refuses_unknown_arguments() {
     let (copy, scripts) = (Copy::new(), scripts());
     assert!(scripts.len() > 20, "{scripts:?}");
@@ -68,17 +67,16 @@ fn every_script_has_help_and_refuses_unknown_arguments() {
         let ran = copy.run(script, &["--help"]);
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{script} --help");
         assert!(ran.text().contains(script.as_str()), "{script} --help: {}", ran.text());
-        for words in [&["--no-such-option"][..], &["--no-such-option=1", "word"], &["word", "--no-such-option"]] {
-            let ran = copy.run(script, words);
-            assert_eq!(ran.code, Some(2), "{script} {words:?}: {}{}", ran.text(), ran.stderr);
-            assert!(ran.stderr.contains("error: "), "{script} {words:?}: {}", ran.stderr);
+        for arguments in [&["--no-such-option"][..], &["--no-such-option=1", "word"], &["word", "--no-such-option"]] {
+            let ran = copy.run(script, arguments);
+            assert_eq!(ran.code, Some(2), "{script} {arguments:?}: {}{}", ran.text(), ran.stderr);
+            assert!(ran.stderr.contains("error: "), "{script} {arguments:?}: {}", ran.stderr);
         }
         assert!(copy.content() == before, "{script} changed files");
     }
 }
 
 /// The recorder keeps its old data if the program does not run or is not NVIDIA's.
-#[test]
 fn record_probes_takes_only_the_reference() {
     let copy = Copy::new();
     let table = copy.0.path().join("tests/cli/probes.jsonl");
@@ -86,10 +84,13 @@ fn record_probes_takes_only_the_reference() {
     fs::copy(root().join("tests/cli/probes.jsonl"), &table).unwrap();
     fs::copy(root().join("tests/cli/probe.tileirbc"), table.with_file_name("probe.tileirbc")).unwrap();
     let before = copy.content();
-    let own = tests::tool("tileiras");
-    for program in ["/nowhere/tileiras", "/bin/true", own.to_str().unwrap()] {
+    let own_driver = tests::tool("tileiras");
+    for program in ["/nowhere/tileiras", "/bin/true", own_driver.to_str().unwrap()] {
         let ran = copy.run("record-probes", &[program]);
         assert_eq!(ran.code, Some(2), "{program}: {}", ran.stderr);
         assert!(copy.content() == before, "{program}");
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![every_script_has_help_and_refuses_unknown_arguments, record_probes_takes_only_the_reference,];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tests::{files_below, finish, root, tools_folder};
 
 /// Names that need quoting in shells and build files.
-const ODD: [&str; 10] = ["a b", "a$b", "a:b", "-k", "it's", "a#b", "a%b", "a|b", r"a\b", "a=b"];
+const ODD_NAMES: [&str; 10] = ["a b", "a$b", "a:b", "-k", "it's", "a#b", "a%b", "a|b", r"a\b", "a=b"];
 
 fn kernels(folder: &Path, names: &[&str]) -> Vec<String> {
     let paths: Vec<String> = names.iter().map(|name| format!("{name}.bc")).collect();
@@ -24,7 +24,6 @@ fn outputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())).collect()
 }
 
-#[test]
 fn many_inputs_and_targets_in_one_run() {
     let folder = fake(PASS_ON);
     kernels(folder.path(), &["one", "two"]);
@@ -41,7 +40,6 @@ fn many_inputs_and_targets_in_one_run() {
     assert!(ran.stderr.contains("have the same output 'out/one.sm_80.cubin'"), "{}", ran.stderr);
 }
 
-#[test]
 fn what_names_one_file_does_not_go_with_several() {
     let folder = fake(PASS_ON);
     kernels(folder.path(), &["one"]);
@@ -56,14 +54,13 @@ fn what_names_one_file_does_not_go_with_several() {
     let names = |folder: &Path| -> Vec<String> {
         files_below(folder).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
     };
-    let each = |kinds: &[&str]| -> Vec<String> {
+    let names_for = |kinds: &[&str]| -> Vec<String> {
         ["sm_80", "sm_90"].iter().flat_map(|target| kinds.iter().map(move |kind| format!("one.{target}.{kind}"))).collect()
     };
-    assert_eq!(names(&folder.path().join("out")), each(&["d", "remarks.yaml", "sched"]));
-    assert_eq!(names(&folder.path().join("kept")), each(&["aa", "as", "sched", "tile"]));
+    assert_eq!(names(&folder.path().join("out")), names_for(&["d", "remarks.yaml", "sched"]));
+    assert_eq!(names(&folder.path().join("kept")), names_for(&["aa", "as", "sched", "tile"]));
 }
 
-#[test]
 fn one_bad_input_does_not_stop_the_others() {
     let folder = fake(PASS_ON);
     kernels(folder.path(), &["one", "two"]);
@@ -75,7 +72,6 @@ fn one_bad_input_does_not_stop_the_others() {
 }
 
 /// A program can parse every line of standard error, also those of a stage without JSON output.
-#[test]
 fn every_line_of_json_is_an_object_that_names_its_input() {
     let folder = fake(&format!("[ $name != tile-sched ] || echo by the way >&2\n{PASS_ON}"));
     kernels(folder.path(), &["one", "two"]);
@@ -89,19 +85,18 @@ fn every_line_of_json_is_an_object_that_names_its_input() {
         other => panic!("{other:?}: {line}"),
     };
     let lines: Vec<_> = ran.stderr.lines().map(object).collect();
-    let of = |input: &'static str| -> Vec<_> {
+    let lines_of = |input: &'static str| -> Vec<_> {
         lines.iter().filter(|line| line.get("input").is_some_and(|name| name == input)).collect()
     };
-    let ends = |input: &'static str| of(input).into_iter().find_map(|line| line.get("exit_code")?.as_i64());
-    assert_eq!(inputs.map(ends), [Some(0), Some(3), Some(1), Some(0)], "{}", ran.stderr);
+    let exit_code = |input: &'static str| lines_of(input).into_iter().find_map(|line| line.get("exit_code")?.as_i64());
+    assert_eq!(inputs.map(exit_code), [Some(0), Some(3), Some(1), Some(0)], "{}", ran.stderr);
     for (input, code) in [("bad.bc", "DRI003"), ("none.bc", "DRI001")] {
-        assert!(of(input).iter().any(|line| line.get("code").is_some_and(|found| found == code)), "{input}: {}", ran.stderr);
+        assert!(lines_of(input).iter().any(|line| line.get("code").is_some_and(|found| found == code)), "{input}: {}", ran.stderr);
     }
-    assert!(of("one.bc").iter().any(|line| line.get("line").is_some_and(|line| line == "by the way")), "{}", ran.stderr);
+    assert!(lines_of("one.bc").iter().any(|line| line.get("line").is_some_and(|line| line == "by the way")), "{}", ran.stderr);
     assert_eq!(lines.iter().filter(|line| !line.contains_key("input")).count(), 1, "the sum at the end: {}", ran.stderr);
 }
 
-#[test]
 fn a_cached_output_is_the_same_and_runs_no_stage() {
     let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
     let runs = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count();
@@ -129,7 +124,6 @@ fn a_cached_output_is_the_same_and_runs_no_stage() {
     mode(0o700);
 }
 
-#[test]
 fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
     let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
     let names: Vec<String> = (0..40).map(|index| format!("k{index}")).collect();
@@ -146,21 +140,20 @@ fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
     }
     let partial: Vec<_> = outputs(&folder.path().join("out"));
     drive(folder.path(), &arguments).ok("after the kills");
-    let whole = outputs(&folder.path().join("out"));
-    assert_eq!(whole.len(), 40);
+    let complete = outputs(&folder.path().join("out"));
+    assert_eq!(complete.len(), 40);
     for entry in &partial {
-        assert!(whole.contains(entry), "{} was there in part", entry.0);
+        assert!(complete.contains(entry), "{} was there in part", entry.0);
     }
     // Nothing is left to compile: the cache has every result, and no entry is damaged.
     fs::remove_dir_all(folder.path().join("out")).unwrap();
     fs::remove_file(folder.path().join("runs")).unwrap();
     drive(folder.path(), &arguments).ok("from the cache");
-    assert_eq!(outputs(&folder.path().join("out")), whole);
+    assert_eq!(outputs(&folder.path().join("out")), complete);
     assert!(!folder.path().join("runs").exists(), "the last run started no stage");
 }
 
 /// Two workers and the scheduler on this machine compile ninja's jobs, with one client.
-#[test]
 fn a_distributed_sweep_gives_what_a_local_one_gives() {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "Dask is not there; scripts/setup --clients brings it");
@@ -173,11 +166,10 @@ fn a_distributed_sweep_gives_what_a_local_one_gives() {
     assert!(ran.text().contains("outputs are the same, byte for byte"), "{}", ran.text());
 }
 
-#[test]
 fn a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does() {
     let folder = fake(PASS_ON);
     fs::create_dir(folder.path().join("in x")).unwrap();
-    kernels(&folder.path().join("in x"), &ODD);
+    kernels(&folder.path().join("in x"), &ODD_NAMES);
     let sweep = ["in x", "--gpu-name=sm_80", "--gpu-name=sm_90", "-O0", "-O3", "--lineinfo", "--out-dir=ou t"];
     drive(folder.path(), &[&sweep[..], &["--emit-ninja=build.ninja"]].concat()).ok("--emit-ninja");
     let ninja = || {
@@ -189,11 +181,22 @@ fn a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does() {
     };
     ninja();
     let built = outputs(&folder.path().join("ou t"));
-    assert_eq!(built.len(), ODD.len() * 4);
+    assert_eq!(built.len(), ODD_NAMES.len() * 4);
     assert!(ninja().contains("no work to do"));
     fs::remove_dir_all(folder.path().join("ou t")).unwrap();
-    let inputs: Vec<String> = ODD.iter().map(|name| format!("in x/{name}.bc")).collect();
+    let inputs: Vec<String> = ODD_NAMES.iter().map(|name| format!("in x/{name}.bc")).collect();
     let arguments: Vec<&str> = sweep[1..].iter().copied().chain(inputs.iter().map(String::as_str)).collect();
     drive(folder.path(), &arguments).ok("--out-dir");
     assert_eq!(outputs(&folder.path().join("ou t")), built);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    many_inputs_and_targets_in_one_run,
+    what_names_one_file_does_not_go_with_several,
+    one_bad_input_does_not_stop_the_others,
+    every_line_of_json_is_an_object_that_names_its_input,
+    a_cached_output_is_the_same_and_runs_no_stage,
+    killing_it_leaves_no_partial_output_and_a_cache_that_works,
+    a_distributed_sweep_gives_what_a_local_one_gives,
+    a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does,
+];

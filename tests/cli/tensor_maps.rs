@@ -58,7 +58,6 @@ ret;
 }
 "#;
 
-#[test]
 fn the_host_object_makes_the_maps_of_the_recipes() {
     let folder = temporary();
     let file = |name: &str| folder.path().join(name);
@@ -70,13 +69,13 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
             "params": [{{"ptr": "in"}}, {{"i32": {columns}}}, {{"i32": {rows}}}, {{"i16": {stride}}}, {{"ptr": "out"}}], "outputs": ["out"]}}"#
         );
         fs::write(file("launch.json"), launch).unwrap();
-        let left = |out: &str, options: &[&str]| {
-            let words = [&["k.ptx", "--launch", "launch.json", "--out-dir", out, "--races", "error"], options].concat();
-            run_in(folder.path(), "tile-sim", &words, b"").ok(out);
+        let output_of = |out: &str, options: &[&str]| {
+            let arguments = [&["k.ptx", "--launch", "launch.json", "--out-dir", out, "--races", "error"], options].concat();
+            run_in(folder.path(), "tile-sim", &arguments, b"").ok(out);
             fs::read(file(out).join("out.npy")).unwrap()
         };
-        let recipes = left("recipes", &[]);
-        assert_eq!(left("native", &["--host-object", "k.cubin", "--allow-native"]), recipes);
+        let recipes = output_of("recipes", &[]);
+        assert_eq!(output_of("native", &["--host-object", "k.cubin", "--allow-native"]), recipes);
         let words: Vec<u32> =
             recipes[recipes.len() - 640..].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
         for at in 0..128 {
@@ -87,14 +86,13 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
         }
         assert_eq!(words[128], if columns > 9 { 16 + 4 } else { 0 });
     }
-    // An op code that no recipe defines.
+    // A hidden parameter without a recipe is an error.
     fs::write(file("k.ptx"), PTX.replace("param:\"halves\"", "param:\"other\"")).unwrap();
     let refused = run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"");
     assert!(refused.code == Some(3) && refused.stderr.contains("hidden parameter 'halves'"), "{}", refused.stderr);
 }
 
 /// Matmuls with TMA operands, on targets with different MMA instructions.
-#[test]
 fn mma_operands_are_loaded_by_tma() {
     let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised", "matmul_gathered", "weighted"];
     let runs: Vec<(&str, &str)> =
@@ -129,3 +127,6 @@ fn mma_operands_are_loaded_by_tma() {
         Ok(())
     });
 }
+
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![the_host_object_makes_the_maps_of_the_recipes, mma_operands_are_loaded_by_tma,];

@@ -18,12 +18,11 @@ fn need_tools() {
     }
 }
 
-fn validate(case: &str, words: &[&str]) -> Ran {
+fn validate(case: &str, arguments: &[&str]) -> Ran {
     let path = kernel(case).display().to_string();
-    run("tile-validate", &[&[path.as_str(), "--gpu-name=sm_80"], words].concat(), b"")
+    run("tile-validate", &[&[path.as_str(), "--gpu-name=sm_80"], arguments].concat(), b"")
 }
 
-#[test]
 fn arguments_are_generated_for_kernels_of_views() {
     need_tools();
     for case in ["vadd_tail", "softmax", "matmul_f16", "matmul_bytes", "running_sum", "transpose"] {
@@ -33,7 +32,6 @@ fn arguments_are_generated_for_kernels_of_views() {
     }
 }
 
-#[test]
 fn a_launch_that_is_given_is_the_only_one() {
     need_tools();
     let launch = root().join("tests/run/vadd/launch.json").display().to_string();
@@ -41,8 +39,8 @@ fn a_launch_that_is_given_is_the_only_one() {
     assert!(ran.text().contains("on 1 launches"), "{}{}", ran.text(), ran.stderr);
 }
 
-/// A directory with the tools, one of them replaced by a script; `$real` is the tool itself.
-fn place(replaced: &str, script: &str) -> tempfile::TempDir {
+/// A directory with the tools, one of them replaced by a script. In the script, `$real` is the replaced tool.
+fn folder_with_replacement(replaced: &str, script: &str) -> tempfile::TempDir {
     need_tools();
     let folder = temporary();
     for name in
@@ -61,14 +59,14 @@ fn place(replaced: &str, script: &str) -> tempfile::TempDir {
     folder
 }
 
-fn in_place(folder: &Path, program: &str, words: &[&str]) -> Ran {
+fn run_from(folder: &Path, program: &str, arguments: &[&str]) -> Ran {
     let mut command = Command::new(folder.join(program));
-    command.arg(kernel("polynomial")).args(words).current_dir(folder).env("TMPDIR", folder);
+    command.arg(kernel("polynomial")).args(arguments).current_dir(folder).env("TMPDIR", folder);
     finish(command, b"")
 }
 
-/// The last argument is the output, after `-o`.
-const INJECTED_FAULT: [(&str, &str); 4] = [
+/// Each script injects a fault into the output of its stage. The last two arguments of a stage are `-o` and its output.
+const INJECTED_FAULTS: [(&str, &str); 4] = [
     (
         "tile-lower-aa",
         r#"for w; do case $w in *.tile) in=$w;; *.aa) out=$w;; esac; done; $tools/tile-dump $in | sed 's/3.000000e+00/4.000000e+00/' | $real -O3 -o $out"#,
@@ -81,11 +79,10 @@ const INJECTED_FAULT: [(&str, &str); 4] = [
     ("tile-ptx", r#"for w; do out=$w; done; $real "${@:1:$#-2}" | sed 's/0f3F000000/0f3F800000/' > $out"#),
 ];
 
-#[test]
 fn the_stage_with_an_injected_fault_is_named() {
-    for (stage, script) in INJECTED_FAULT {
-        let folder = place(stage, script);
-        let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=new/kept"]);
+    for (stage, script) in INJECTED_FAULTS {
+        let folder = folder_with_replacement(stage, script);
+        let ran = run_from(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=new/kept"]);
         assert_eq!(ran.code, Some(1), "{stage}: {}{}", ran.text(), ran.stderr);
         assert!(
             ran.stderr.contains(&format!("error[VAL001]: the output of {stage} is not equivalent to the program")),
@@ -97,50 +94,49 @@ fn the_stage_with_an_injected_fault_is_named() {
 }
 
 /// `--validate` checks the compiled program: it detects a fault that appears only with the user's options.
-#[test]
 fn what_a_user_decides_is_validated() {
     let script = r#"for w; do out=$w; done; wrong=cat
 case " $* " in *" --stages=1 "*) wrong='sed s/constant(3.0)/constant(5.0)/';; esac
 $real "${@:1:$#-2}" --format=text | $wrong > $out"#;
-    let folder = place("tile-sched", script);
-    let validate = |words: &[&str]| in_place(folder.path(), "tile-validate", &[&["--gpu-name=sm_80"], words].concat());
+    let folder = folder_with_replacement("tile-sched", script);
+    let validate = |arguments: &[&str]| run_from(folder.path(), "tile-validate", &[&["--gpu-name=sm_80"], arguments].concat());
     assert_eq!(validate(&[]).code, Some(0));
     assert_eq!(validate(&["--stages=1"]).code, Some(1));
-    let driven = in_place(folder.path(), "tileiras", &["--gpu-name=sm_80", "--validate", "--stages=1", "--emit=as", "-o", "out"]);
-    assert!(driven.stderr.contains("error: the output of tile-sched is not equivalent"), "{}", driven.stderr);
+    let driver_run =
+        run_from(folder.path(), "tileiras", &["--gpu-name=sm_80", "--validate", "--stages=1", "--emit=as", "-o", "out"]);
+    assert!(driver_run.stderr.contains("error: the output of tile-sched is not equivalent"), "{}", driver_run.stderr);
 }
 
-#[test]
 fn the_driver_writes_nothing_that_is_wrong() {
-    let (stage, script) = INJECTED_FAULT[3];
-    // The driver itself works: it connects its stages by Unix pipes.
-    let folder = place(stage, &format!(r#"case " $* " in *" -o "*) ;; *) exec $real "$@";; esac; {script}"#));
-    let words = ["--gpu-name=sm_80", "--validate", "--emit=ptx", "-o", "out"];
-    let ran = in_place(folder.path(), "tileiras", &words);
+    let (stage, script) = INJECTED_FAULTS[3];
+    // The driver connects its stages by Unix pipes, without `-o`. There the script runs the real tool: only the validation has
+    // the fault.
+    let folder = folder_with_replacement(stage, &format!(r#"case " $* " in *" -o "*) ;; *) exec $real "$@";; esac; {script}"#));
+    let arguments = ["--gpu-name=sm_80", "--validate", "--emit=ptx", "-o", "out"];
+    let ran = run_from(folder.path(), "tileiras", &arguments);
     assert_eq!(ran.code, Some(5), "{}", ran.stderr);
     assert!(ran.stderr.contains("error: the output of tile-ptx is not equivalent to the program"), "{}", ran.stderr);
     assert!(!folder.path().join("out").exists());
-    let well = run("tileiras", &[&[kernel("polynomial").to_str().unwrap()], &words[..3], &["-o", "/dev/null"]].concat(), b"");
-    assert_eq!(well.code, Some(0), "{}", well.stderr);
-    assert!(well.stderr.contains("the same at every stage, on 7 launches"), "{}", well.stderr);
+    let correct =
+        run("tileiras", &[&[kernel("polynomial").to_str().unwrap()], &arguments[..3], &["-o", "/dev/null"]].concat(), b"");
+    assert_eq!(correct.code, Some(0), "{}", correct.stderr);
+    assert!(correct.stderr.contains("the same at every stage, on 7 launches"), "{}", correct.stderr);
 }
 
 /// A time-out, of a stage or of an executor, is not reported as a wrong result.
-#[test]
 fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
     for (stage, reason) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
-        let folder = place(stage, "exec sleep 30");
-        let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--step-time=1"]);
+        let folder = folder_with_replacement(stage, "exec sleep 30");
+        let ran = run_from(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--step-time=1"]);
         assert_eq!(ran.code, Some(4), "{stage}: {}{}", ran.text(), ran.stderr);
         assert!(ran.stderr.contains("error[VAL005]: not finished") && ran.stderr.contains(reason), "{stage}: {}", ran.stderr);
     }
 }
 
-#[test]
 fn undecidable_cases_are_reported() {
     need_tools();
     let folder = temporary();
-    // The kernel reads at an address that it computes from an integer, which has no bounds.
+    // The kernel loads at an offset computed from an integer parameter. Nothing bounds it, so no launch can be generated.
     let text = "entry @k(%a: tile<ptr<f32>>, %n: tile<i64>) {\n  %far = constant <i64: 1099511627776> : tile<i64>\n  %at = muli %n, %far : tile<i64>\n  \
                 %p = offset %a, %at : tile<ptr<f32>>, tile<i64> -> tile<ptr<f32>>\n  %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token\n  return\n}\n";
     fs::write(folder.path().join("k.mlir"), text).unwrap();
@@ -149,7 +145,6 @@ fn undecidable_cases_are_reported() {
     assert!(ran.stderr.contains("VAL002") && ran.stderr.contains("--launch FILE"), "{}", ran.stderr);
 }
 
-#[test]
 fn all_kernels_of_a_file_are_validated() {
     need_tools();
     let entry = |name: &str, number: u32| {
@@ -167,8 +162,8 @@ fn all_kernels_of_a_file_are_validated() {
         )
     };
     let text = entry("one", 1) + &entry("two", 2);
-    let lines = |words: &[&str]| {
-        let ran = run("tile-validate", &[&["-", "--gpu-name=sm_80"], words].concat(), text.as_bytes());
+    let lines = |arguments: &[&str]| {
+        let ran = run("tile-validate", &[&["-", "--gpu-name=sm_80"], arguments].concat(), text.as_bytes());
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         ran.text().lines().map(|line| line.split(' ').next().unwrap_or_default().to_string()).collect::<Vec<_>>()
     };
@@ -177,3 +172,14 @@ fn all_kernels_of_a_file_are_validated() {
     let ran = run("tile-validate", &["-", "--gpu-name=sm_80", "--entry=three"], text.as_bytes());
     assert!(ran.stderr.contains("name one of the kernels with --entry: one, two"), "{}", ran.stderr);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    arguments_are_generated_for_kernels_of_views,
+    a_launch_that_is_given_is_the_only_one,
+    the_stage_with_an_injected_fault_is_named,
+    what_a_user_decides_is_validated,
+    the_driver_writes_nothing_that_is_wrong,
+    a_step_that_does_not_end_in_time_is_not_a_wrong_one,
+    undecidable_cases_are_reported,
+    all_kernels_of_a_file_are_validated,
+];

@@ -5,13 +5,13 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tests::{root, run, run_in, temporary, tool};
 
-/// The page and the model of a kernel of `tests/run`.
-fn view(folder: &Path, kernel: &str, target: &str, more: &[&str]) -> (String, Value) {
+/// The page and the model of a kernel of `tests/run`, as `tile-view` writes them.
+fn view(folder: &Path, kernel: &str, target: &str, options: &[&str]) -> (String, Value) {
     need_stages();
     tool("tile-time");
     let input = root().join("tests/run").join(kernel).join("kernel.tileirbc");
-    let words = [&[input.to_str().unwrap(), "--gpu-name", target, "-o", "k.html", "--json", "k.json"], more].concat();
-    run_in(folder, "tile-view", &words, b"").ok(kernel);
+    let arguments = [&[input.to_str().unwrap(), "--gpu-name", target, "-o", "k.html", "--json", "k.json"], options].concat();
+    run_in(folder, "tile-view", &arguments, b"").ok(kernel);
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     (text("k.html"), serde_json::from_str(&text("k.json")).unwrap())
 }
@@ -24,18 +24,17 @@ fn pane<'a>(model: &'a Value, name: &str) -> &'a Value {
     model["panes"].as_array().unwrap().iter().find(|pane| pane["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The source lines of the rows of a text that contain a word.
+/// The source lines of the rows that contain a word, in the text with this name.
 fn source_positions(model: &Value, name: &str, word: &str) -> Vec<u64> {
     let pane = pane(model, name);
     let rows = pane["lines"].as_array().unwrap().iter().zip(pane["source_positions"].as_array().unwrap());
-    let at =
+    let line_of =
         |source_position: &Value| model["source_positions"][source_position.as_i64().unwrap() as usize]["line"].as_u64().unwrap();
     rows.filter(|(line, source_position)| line.as_str().unwrap().contains(word) && source_position.as_i64() != Some(-1))
-        .map(|(_, source_position)| at(source_position))
+        .map(|(_, source_position)| line_of(source_position))
         .collect()
 }
 
-#[test]
 fn all_texts_of_a_matmul_link_to_its_line() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &["--launch", &launch("matmul_f16")]);
@@ -56,7 +55,7 @@ fn all_texts_of_a_matmul_link_to_its_line() {
 }
 
 /// Buffers that one warp role uses at the same time do not overlap, and the page draws each where it is used.
-fn lie_apart(function: &Value) {
+fn assert_buffers_are_disjoint(function: &Value) {
     let number = |value: &Value| value.as_u64().unwrap();
     let buffers = function["buffers"].as_array().unwrap();
     let live_ranges = |buffer: &Value| -> Vec<(u64, u64)> {
@@ -80,15 +79,15 @@ fn lie_apart(function: &Value) {
             );
         }
         for other in buffers[..index].iter().filter(|other| other["space"] == one["space"]) {
-            let together = |a: &(u64, u64), b: &(u64, u64)| a.0 <= b.1 && b.0 <= a.1;
+            let overlap = |a: &(u64, u64), b: &(u64, u64)| a.0 <= b.1 && b.0 <= a.1;
             let (a, b) = (span(one), span(other));
-            let meet = live_ranges(one).iter().any(|live_range| live_ranges(other).iter().any(|own| together(live_range, own)));
-            assert!(!meet || a.1 <= b.0 || b.1 <= a.0, "{} and {}", one["name"], other["name"]);
+            let are_live_together =
+                live_ranges(one).iter().any(|live_range| live_ranges(other).iter().any(|own| overlap(live_range, own)));
+            assert!(!are_live_together || a.1 <= b.0 || b.1 <= a.0, "{} and {}", one["name"], other["name"]);
         }
     }
 }
 
-#[test]
 fn drawings_match_the_schedule() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &[]);
@@ -109,7 +108,7 @@ fn drawings_match_the_schedule() {
         }
     }
     let number = |value: &Value| value.as_u64().unwrap();
-    lie_apart(function);
+    assert_buffers_are_disjoint(function);
     assert!(buffers.iter().any(|buffer| number(&buffer["depth"]) > 1), "a multi-stage buffer");
     // The page has a scheduled time for each op of the loop, and resource use starts with the op.
     let schedule = &function["loops"][0];
@@ -123,14 +122,13 @@ fn drawings_match_the_schedule() {
     assert!(model["layouts"].as_array().unwrap().iter().any(|layout| layout["uses"][0]["shape"] == serde_json::json!([32, 32])));
 }
 
-#[test]
 fn a_page_begins_at_any_stage() {
     need_stages();
     let folder = temporary();
     let input = root().join("tests/run/vadd/kernel.tileirbc");
-    let made = format!("{}", input.display());
-    run_in(folder.path(), "tileiras", &[&made, "--gpu-name=sm_80", "--emit=sched", "-o", "k.sched"], b"").ok("tileiras");
-    run_in(folder.path(), "tileiras", &[&made, "--gpu-name=sm_80", "--emit=ptx", "-o", "k.ptx"], b"").ok("tileiras");
+    let input_name = format!("{}", input.display());
+    run_in(folder.path(), "tileiras", &[&input_name, "--gpu-name=sm_80", "--emit=sched", "-o", "k.sched"], b"").ok("tileiras");
+    run_in(folder.path(), "tileiras", &[&input_name, "--gpu-name=sm_80", "--emit=ptx", "-o", "k.ptx"], b"").ok("tileiras");
     for (name, shown) in [("k.sched", 2), ("k.ptx", 1)] {
         run_in(folder.path(), "tile-view", &[name, "-o", "k.html", "--json", "k.json"], b"").ok(name);
         let model: Value = serde_json::from_slice(&std::fs::read(folder.path().join("k.json")).unwrap()).unwrap();
@@ -141,11 +139,10 @@ fn a_page_begins_at_any_stage() {
     assert_eq!(cubin.code, Some(1));
     assert!(cubin.stderr.contains("shows programs, stage files and PTX"), "{}", cubin.stderr);
     // The page reports a stage's message unchanged.
-    let refused = run("tile-view", &[made.as_str(), "-o", "/dev/null"], b"");
+    let refused = run("tile-view", &[input_name.as_str(), "-o", "/dev/null"], b"");
     assert!(refused.code == Some(2) && refused.stderr.contains("--gpu-name"), "{:?} {}", refused.code, refused.stderr);
 }
 
-#[test]
 fn roles_and_pipelines_match_the_schedule() {
     need_stages();
     let folder = temporary();
@@ -160,7 +157,7 @@ fn roles_and_pipelines_match_the_schedule() {
     // The ops of all warps first, then those of each warp role.
     let parts: Vec<&Value> = function["parts"].as_array().unwrap().iter().map(|part| &part["warp_role"]).collect();
     assert_eq!(parts, [&Value::Null, &0.into(), &1.into()]);
-    lie_apart(function);
+    assert_buffers_are_disjoint(function);
     assert!(function["buffers"][0]["live_ranges"].as_array().unwrap().len() == 2, "both warp roles use the multi-stage buffer");
     // The bodies of warp roles have rows of their own.
     let rows = function["rows"].as_array().unwrap();
@@ -171,7 +168,6 @@ fn roles_and_pipelines_match_the_schedule() {
     );
 }
 
-#[test]
 fn a_layout_is_drawn_in_a_terminal() {
     need_stages();
     let folder = temporary();
@@ -188,7 +184,6 @@ fn a_layout_is_drawn_in_a_terminal() {
     }
 }
 
-#[test]
 fn sources_are_shown_where_they_are_found() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "vadd", "sm_80", &[]);
@@ -218,15 +213,15 @@ fn browser() -> Option<PathBuf> {
 /// The observations of `view.js` on a page.
 fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
     let script = std::fs::read_to_string(root().join("tests/cli/view.js")).unwrap();
-    // First it records errors, last it runs the visit.
+    // A script at the start of the page records errors, and one at its end visits the page.
     let start = "<script>const problems = []; addEventListener('error', (event) => problems.push(event.message)); \
                  for (const kind of ['error', 'warn']) { const was = console[kind]; console[kind] = (...words) => { problems.push(words.join(' ')); was(...words); }; }</script>";
     let end = format!("<script>const SEEK = {};\n{script}</script></body>", serde_json::json!(seek));
-    let visited = page.replacen("<head>", &format!("<head>{start}"), 1).replacen("</body>", &end, 1);
-    std::fs::write(folder.join("visit.html"), visited).unwrap();
+    let instrumented = page.replacen("<head>", &format!("<head>{start}"), 1).replacen("</body>", &end, 1);
+    std::fs::write(folder.join("visit.html"), instrumented).unwrap();
     let url = format!("file://{}", folder.join("visit.html").display());
     let profile = format!("--user-data-dir={}", folder.join("profile").display());
-    let words = [
+    let arguments = [
         "120",
         browser.to_str().unwrap(),
         "--headless",
@@ -240,19 +235,19 @@ fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
     let dumped = tests::finish(
         {
             let mut command = std::process::Command::new("timeout");
-            command.args(words);
+            command.args(arguments);
             command
         },
         b"",
     );
     let text = dumped.text();
-    let seen = text.split_once("SAW").and_then(|(_, rest)| rest.split_once("WAS"));
-    let (seen, _) =
-        seen.unwrap_or_else(|| panic!("the page did not get to its end: {:?}\n{}\n{text:.2000}", dumped.code, dumped.stderr));
-    serde_json::from_str(&seen.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ").replace("&amp;", "&")).unwrap()
+    let observations = text.split_once("SAW").and_then(|(_, rest)| rest.split_once("WAS"));
+    let (observations, _) = observations
+        .unwrap_or_else(|| panic!("the page did not get to its end: {:?}\n{}\n{text:.2000}", dumped.code, dumped.stderr));
+    serde_json::from_str(&observations.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ").replace("&amp;", "&"))
+        .unwrap()
 }
 
-#[test]
 fn the_page_works_in_a_browser() {
     let Some(browser) = browser() else { return };
     let matmuls = ["sm_80", "sm_90", "sm_100"].map(|target| ("matmul_f16", target, r"\bmma\("));
@@ -283,10 +278,10 @@ fn the_page_works_in_a_browser() {
         );
         // Later targets choose for themselves whether such a small matmul uses shared memory, schedules and warp roles.
         if target == "sm_80" {
-            let product = kernel != "vadd";
+            let is_matmul = kernel != "vadd";
             let memory = &saw["tabs"]["memory"];
-            assert_eq!(memory["boxes"].as_u64() > Some(2) && memory["colours"].as_u64() > Some(8), product, "{what}");
-            assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), product, "{what}");
+            assert_eq!(memory["boxes"].as_u64() > Some(2) && memory["colours"].as_u64() > Some(8), is_matmul, "{what}");
+            assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), is_matmul, "{what}");
         }
         // Wait times belong to the waiting ops, not to the loop's line.
         assert!(saw["loopShare"].as_f64() < Some(0.3) && saw["allShare"].as_f64() > Some(0.5), "{what}");
@@ -294,7 +289,11 @@ fn the_page_works_in_a_browser() {
         for word in ["GB/s", "of the roofline"] {
             assert!(saw["throughput"].as_str().unwrap().contains(word), "{word}: {what}");
         }
-        assert!(saw["lineHeights"].as_array().unwrap().iter().all(|count| *count == 1), "parts do not wrap: {what}");
+        let heights = saw["lineHeights"].as_array().unwrap();
+        assert!(heights.len() > 4 && heights.iter().all(|count| *count == 1), "parts do not wrap: {what}");
+        assert!(kernel == "vadd" || saw["loops"].as_u64() > Some(0), "a matmul has a loop: {what}");
+        let labels = saw["labels"].as_array().unwrap().iter().map(|label| label.as_str().unwrap());
+        assert!(labels.clone().count() as u64 == count && labels.clone().all(|label| !label.starts_with("source2")), "{what}");
         assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{what}");
         for (name, word) in [("time", " us on "), ("warp_roles", "registers per thread"), ("decisions", "convert")] {
             assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {what}");
@@ -303,7 +302,7 @@ fn the_page_works_in_a_browser() {
 }
 
 /// An attention kernel with production tile sizes, as in `python/examples/attention.py`.
-const LARGE: &str = "\
+const LARGE_ATTENTION: &str = "\
 import sys
 import numpy as np, tileworks
 from attention import attention
@@ -313,7 +312,6 @@ for target in sys.argv[1:]:
     page.save(f'{target}.html')
 ";
 
-#[test]
 fn a_large_attention_kernel_renders_quickly() {
     let Some(browser) = browser() else { return };
     need_stages();
@@ -321,7 +319,7 @@ fn a_large_attention_kernel_renders_quickly() {
         tool(name);
     }
     let (folder, targets) = (temporary(), ["sm_80", "sm_90", "sm_100"]);
-    std::fs::write(folder.path().join("large.py"), LARGE).unwrap();
+    std::fs::write(folder.path().join("large.py"), LARGE_ATTENTION).unwrap();
     let root = root().display();
     let line = format!(
         "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='{root}/python:{root}/python/examples' TILEWORKS_TOOLS='{}' '{root}/.toolkit/python/bin/python' large.py {}",
@@ -334,13 +332,13 @@ fn a_large_attention_kernel_renders_quickly() {
         assert!((200_000..10_000_000).contains(&page.len()), "{} bytes", page.len());
         let model = page.split_once(r#"id="model""#).and_then(|(_, rest)| rest.split_once('>')).unwrap().1;
         let model: Value = serde_json::from_str(model.split_once("</script>").unwrap().0).unwrap();
-        lie_apart(&model["functions"][0]);
-        let look = || visit(&browser, folder.path(), &page, r"= mma\(|^\s*mma\(");
+        assert_buffers_are_disjoint(&model["functions"][0]);
+        let visit_page = || visit(&browser, folder.path(), &page, r"= mma\(|^\s*mma\(");
         let milliseconds = |saw: &Value| saw["milliseconds"].as_f64().unwrap();
         // Another process may occupy the processor for a while.
-        let mut saw = look();
+        let mut saw = visit_page();
         for _ in 0..2 {
-            saw = if milliseconds(&saw) < 2000.0 { saw } else { look() };
+            saw = if milliseconds(&saw) < 2000.0 { saw } else { visit_page() };
         }
         assert!(milliseconds(&saw) < 2000.0, "{target}: {} ms until it is shown", milliseconds(&saw));
         eprintln!("{target}: {} bytes, shown after {:.0} ms", page.len(), milliseconds(&saw));
@@ -365,3 +363,14 @@ fn a_large_attention_kernel_renders_quickly() {
         );
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    all_texts_of_a_matmul_link_to_its_line,
+    drawings_match_the_schedule,
+    a_page_begins_at_any_stage,
+    roles_and_pipelines_match_the_schedule,
+    a_layout_is_drawn_in_a_terminal,
+    sources_are_shown_where_they_are_found,
+    the_page_works_in_a_browser,
+    a_large_attention_kernel_renders_quickly,
+];

@@ -47,8 +47,8 @@ impl ClusterMatmul {
         let [rows, columns] = [self.rows * tiles[0], self.columns * tiles[1]];
         let depth = steps * STEP;
         let stride = depth.max(STEP);
-        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(left(i / stride, i % stride))).collect();
-        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(right(i / columns, i % columns))).collect();
+        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(lhs_element(i / stride, i % stride))).collect();
+        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(rhs_element(i / columns, i % columns))).collect();
         for (name, data) in [("a", a), ("b", b), ("c", vec![0xff; rows * columns * 4])] {
             std::fs::write(folder.join(format!("{name}.in")), data).expect("the folder takes files");
         }
@@ -61,16 +61,17 @@ impl ClusterMatmul {
         let grid = format!("[{}, {}, 1]", tiles[0], tiles[1]);
         let text = format!(r#"{{"entry": null, "grid": {grid}, "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
         std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
-        let more = tiles[1] as i32;
-        let sum = |i: usize| more + (0..depth).map(|k| left(i / columns, k) * right(k, i % columns)).sum::<i32>();
+        let grid_columns = tiles[1] as i32;
+        let sum =
+            |i: usize| grid_columns + (0..depth).map(|k| lhs_element(i / columns, k) * rhs_element(k, i % columns)).sum::<i32>();
         (0..rows * columns).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
     }
 }
 
-fn left(row: usize, k: usize) -> i32 {
+fn lhs_element(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / STEP) as i32 % 5 - 2
 }
-fn right(k: usize, column: usize) -> i32 {
+fn rhs_element(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / STEP) as i32 % 3 - 1
 }
 

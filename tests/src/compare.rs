@@ -54,8 +54,8 @@ impl Expect {
 
     fn check_numbers(&self, kind: &str, got: &[u8], expected: &[u8]) -> Result<(), String> {
         let (got, expected) = (numbers(kind, got)?, numbers(kind, expected)?);
-        let far = |(g, w): (&f64, &f64)| (g - w).abs() > self.atol + self.rtol * w.abs() || g.is_nan() != w.is_nan();
-        let wrong: Vec<usize> = (0..got.len()).filter(|i| far((&got[*i], &expected[*i]))).collect();
+        let differs = |(g, w): (&f64, &f64)| (g - w).abs() > self.atol + self.rtol * w.abs() || g.is_nan() != w.is_nan();
+        let wrong: Vec<usize> = (0..got.len()).filter(|i| differs((&got[*i], &expected[*i]))).collect();
         match wrong.first() {
             None => Ok(()),
             Some(first) => Err(format!(
@@ -82,11 +82,11 @@ fn numbers(kind: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
 /// The value of a 16-bit float.
 fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
-    let size = match exponent {
+    let magnitude = match exponent {
         0 => fraction * 2f64.powi(-24),
         31 if fraction == 0.0 => f64::INFINITY,
         31 => f64::NAN,
         _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
     };
-    if bits >> 15 == 1 { -size } else { size }
+    if bits >> 15 == 1 { -magnitude } else { magnitude }
 }

@@ -5,15 +5,17 @@
 
 pub mod cluster_matmul;
 pub mod compare;
+pub mod need;
 pub mod prose;
 pub mod scheduled;
+pub mod suite;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The repository's root.
 pub fn root() -> &'static Path {
@@ -86,7 +88,7 @@ impl Ran {
 /// Runs a tool on `input` as its standard input, in `folder`.
 pub fn run_in<S: AsRef<OsStr>>(folder: &Path, name: &str, arguments: &[S], input: &[u8]) -> Ran {
     let words = arguments.iter().map(|argument| argument.as_ref().to_os_string());
-    ran(&duct::cmd(tool(name), words).dir(folder), input)
+    run_expression(&duct::cmd(tool(name), words).dir(folder), input)
 }
 
 /// Runs a tool on `input` as its standard input.
@@ -95,11 +97,12 @@ pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
 }
 
 /// Tools that start other tools.
-const STARTERS: [&str; 7] = ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
+const TOOLS_THAT_START_OTHERS: [&str; 7] =
+    ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
 
 /// The tools that a line of bash may start: those that it names, or all if it names a tool that starts others.
 fn tools_of(line: &str, known: &[String]) -> Vec<String> {
-    if STARTERS.iter().any(|name| line.contains(name)) {
+    if TOOLS_THAT_START_OTHERS.iter().any(|name| line.contains(name)) {
         return known.to_vec();
     }
     let words: BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
@@ -109,7 +112,7 @@ fn tools_of(line: &str, known: &[String]) -> Vec<String> {
 /// Runs a line of bash with the tools on PATH, all of which must be up to date.
 pub fn shell(folder: &Path, line: &str) -> Ran {
     tools_of(line, &tool_names()).iter().for_each(|name| drop(tool(name)));
-    ran(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
+    run_expression(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
 }
 
 /// PATH with the tools first.
@@ -119,12 +122,12 @@ pub fn path_with_tools() -> std::ffi::OsString {
     std::env::join_paths(folders).expect("no folder has a colon in its name")
 }
 
-fn ran(command: &duct::Expression, input: &[u8]) -> Ran {
+fn run_expression(command: &duct::Expression, input: &[u8]) -> Ran {
     let output = command.stdin_bytes(input).stdout_capture().stderr_capture().unchecked().run();
-    left(output.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}")))
+    result_of(output.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}")))
 }
 
-fn left(output: std::process::Output) -> Ran {
+fn result_of(output: std::process::Output) -> Ran {
     Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
@@ -142,7 +145,28 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
         scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         child.wait_with_output().expect("a child that was started can be waited for")
     });
-    left(output)
+    result_of(output)
+}
+
+/// Values that several cases need and that are computed once.
+pub struct Memo<K, V>(Mutex<BTreeMap<K, Arc<OnceLock<V>>>>);
+
+impl<K: Ord, V: Clone> Memo<K, V> {
+    pub const fn new() -> Memo<K, V> {
+        Memo(Mutex::new(BTreeMap::new()))
+    }
+
+    /// The value of a key. Cases that need it at the same time wait for the first one.
+    pub fn get(&self, key: K, compute: impl FnOnce() -> V) -> V {
+        let cell = Arc::clone(self.0.lock().expect("no case panics while it holds the table").entry(key).or_default());
+        cell.get_or_init(compute).clone()
+    }
+}
+
+impl<K: Ord, V: Clone> Default for Memo<K, V> {
+    fn default() -> Memo<K, V> {
+        Memo::new()
+    }
 }
 
 /// A new directory that is deleted with the value.
@@ -174,6 +198,17 @@ pub fn files_below(path: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// A new directory with the files of another one.
+pub fn copy_of(folder: &Path) -> tempfile::TempDir {
+    let new = temporary();
+    for path in files_below(folder) {
+        let copy = new.path().join(path.strip_prefix(folder).expect("a file is below its folder"));
+        let created = std::fs::create_dir_all(copy.parent().expect("a file is in a folder"));
+        created.and_then(|()| std::fs::copy(&path, &copy)).unwrap_or_else(|error| panic!("{}: {error}", copy.display()));
+    }
+    new
 }
 
 /// Runs `check` on each item on all cores, and panics with all complaints at the end, so that one failure does not hide others.

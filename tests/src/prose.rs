@@ -84,13 +84,13 @@ pub fn check_tree(table: &Table) -> (Vec<Finding>, usize) {
         }
         files += 1;
         let inside = path.strip_prefix(root()).expect("the walk starts at the root").to_string_lossy().into_owned();
-        let mut here = refused_words(&inside, &text, &rules);
+        let mut findings = refused_words(&inside, &text, &rules);
         if is_document(&inside) {
-            here.extend(document_faults(&text));
+            findings.extend(document_faults(&text));
         }
-        here.sort();
-        here.dedup();
-        for (line, word, instead) in here {
+        findings.sort();
+        findings.dedup();
+        for (line, word, instead) in findings {
             let excepted =
                 |exception: &Exception| inside.starts_with(&exception.path) && (exception.word == "*" || exception.word == word);
             if !table.exception.iter().any(excepted) {
@@ -115,7 +115,7 @@ fn by_first_word(table: &Table) -> Rules<'_> {
     rules
 }
 
-/// All files of the repository but build outputs, sorted.
+/// All files of the repository except build outputs, sorted.
 fn source_files() -> Vec<PathBuf> {
     let mut pending = vec![root().to_path_buf()];
     let mut found = Vec::new();
@@ -170,7 +170,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Splits text into words, and identifiers into their parts: `tma_boxes` and `TmaBoxes` are two words each. `prose` tells for each
+/// Splits text into words, and identifiers into their parts: `tma_boxes` and `TmaBoxes` are two words each. `prose` has for each
 /// byte whether it is prose; without it, all bytes are.
 fn words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
     let bytes = text.as_bytes();
@@ -274,8 +274,8 @@ fn string_end(bytes: &[u8], mut at: usize, quote: &[u8]) -> usize {
 fn format_holes(string: &[u8]) -> Vec<Range<usize>> {
     let mut holes = Vec::new();
     for (start, _) in string.iter().enumerate().filter(|(_, byte)| **byte == b'{') {
-        let inside = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.:?".contains(byte);
-        let length = string[start + 1..].iter().position(|byte| !inside(byte)).unwrap_or(0);
+        let is_name_byte = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.:?".contains(byte);
+        let length = string[start + 1..].iter().position(|byte| !is_name_byte(byte)).unwrap_or(0);
         if string.get(start + 1 + length) == Some(&b'}') {
             holes.push(start..start + length + 2);
         }
@@ -289,12 +289,12 @@ fn document_faults(text: &str) -> Vec<(usize, String, String)> {
     for (number, line) in text.lines().enumerate() {
         let lower = line.to_lowercase();
         for phrase in DOCUMENT_PHRASES {
-            let alone = |at: usize| {
+            let is_whole_phrase = |at: usize| {
                 let before = lower[..at].chars().next_back();
                 let after = lower[at + phrase.len()..].chars().next();
                 ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '_')
             };
-            if lower.match_indices(phrase).any(|(at, _)| alone(at)) {
+            if lower.match_indices(phrase).any(|(at, _)| is_whole_phrase(at)) {
                 found.push((number + 1, format!("phrase: {phrase}"), "name the actor or the noun".into()));
             }
         }

@@ -23,12 +23,12 @@ pub fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Resu
 
 /// The executions of a program: in `tile-run` with this many orders, and its PTX under both deliveries.
 pub fn executions(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
-    let runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--skip-hazard-check", "--schedule-seed", seed]));
-    let sims = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
+    let tile_runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--skip-hazard-check", "--schedule-seed", seed]));
+    let simulations = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
         let options = ["--races=error", "--delivery", delivery, "--schedule-seed", seed, "--instruction-limit", LIMIT];
         ("tile-sim", options.to_vec())
     });
-    runs.chain(sims).collect()
+    tile_runs.chain(simulations).collect()
 }
 
 /// Writes a program and its PTX and executes them; each execution must produce the expected output.
@@ -50,19 +50,19 @@ pub fn all_executions_leave(
 /// Whether `tile-sim` detects that PTX is wrong, in some order or by its output.
 pub fn is_detected(folder: &Path, ptx: &str, expected: &[u8]) -> bool {
     std::fs::write(folder.join("k.ptx"), ptx).expect("the folder takes files");
-    let left = |(tool, options): (&str, Vec<&str>)| executed(folder, tool, "k.ptx", &options);
-    executions(0).into_iter().any(|execution| left(execution).map_or(true, |left| left != expected))
+    let execute = |(tool, options): (&str, Vec<&str>)| executed(folder, tool, "k.ptx", &options);
+    executions(0).into_iter().any(|execution| execute(execution).map_or(true, |output| output != expected))
 }
 
 /// Both executors detect, in some order, that the program in a directory is wrong.
-pub fn detected_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
+pub fn detected_by_both(folder: &Path, expected: &[u8], message: &str) -> Result<(), String> {
     for executor in ["tile-run", "tile-sim"] {
-        let seen = executions(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+        let detected = executions(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
             let file = file_for(tool);
-            executed(folder, tool, file, &options).map_or(true, |left| left != right)
+            executed(folder, tool, file, &options).map_or(true, |output| output != expected)
         });
-        if !seen {
-            return Err(format!("{executor} sees nothing wrong where the hazard checker reports '{message}'"));
+        if !detected {
+            return Err(format!("{executor} detects nothing where the hazard checker reports '{message}'"));
         }
     }
     Ok(())

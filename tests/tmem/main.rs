@@ -8,12 +8,15 @@ mod scales;
 use numerics::{Scalar, literal};
 use program::{Form, Matmul, Operand, PLAIN};
 use std::path::Path;
+use std::process::ExitCode;
+use tests::need::Need;
 use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
-use tests::{for_each, run, temporary};
+use tests::suite::Suite;
+use tests::{for_each, run, temporary, tests};
 
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
-/// The matmuls that are executed with one step count.
-const ONE: usize = 4;
+/// The step count of the matmuls that are executed with only one.
+const ONLY_TRIP_COUNT: usize = 4;
 
 const F16: Matmul = Matmul {
     target: "sm_100",
@@ -30,34 +33,34 @@ const F16: Matmul = Matmul {
     tiles: 1,
 };
 
-const DOWN: Operand = Operand { transposed: false, inner: 0 };
-const TURNED: Operand = Operand { transposed: true, inner: 1 };
-const TURNED_DOWN: Operand = Operand { transposed: true, inner: 0 };
+const COLUMN_MAJOR: Operand = Operand { transposed: false, inner: 0 };
+const TRANSPOSED: Operand = Operand { transposed: true, inner: 1 };
+const TRANSPOSED_COLUMN_MAJOR: Operand = Operand { transposed: true, inner: 0 };
 
 /// Each type, both numbers of rows, every operand orientation, every way to load accumulators.
 fn mmas() -> Vec<Matmul> {
-    let bytes = Matmul { extents: [128, 32, 64], rhs: TURNED, ..F16 };
+    let bytes = Matmul { extents: [128, 32, 64], rhs: TRANSPOSED, ..F16 };
     vec![
         F16,
-        Matmul { elem: Scalar::BF16, target: "sm_103", rhs: TURNED, ..F16 },
+        Matmul { elem: Scalar::BF16, target: "sm_103", rhs: TRANSPOSED, ..F16 },
         Matmul { acc: Scalar::F16, atom: "tcgen05.k16.f16", chunk: 64, target: "sm_110", ..F16 },
-        Matmul { elem: Scalar::TF32, atom: "tcgen05.k8.f32", rhs: TURNED, ..F16 },
+        Matmul { elem: Scalar::TF32, atom: "tcgen05.k8.f32", rhs: TRANSPOSED, ..F16 },
         Matmul { elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..bytes },
         Matmul { elem: Scalar::F8E5M2, atom: "tcgen05.k32.f32", rhs: PLAIN, ..bytes },
         Matmul { elem: Scalar::F8E4M3FN, acc: Scalar::F16, atom: "tcgen05.k32.f16", ..bytes },
         Matmul { elem: Scalar::I8, acc: Scalar::I32, atom: "tcgen05.k32.s32", ..bytes },
-        Matmul { lhs: DOWN, ..F16 },
-        Matmul { lhs: TURNED, rhs: TURNED_DOWN, ..F16 },
-        Matmul { lhs: TURNED_DOWN, rhs: DOWN, extents: [128, 128, 64], chunk: 64, ..F16 },
+        Matmul { lhs: COLUMN_MAJOR, ..F16 },
+        Matmul { lhs: TRANSPOSED, rhs: TRANSPOSED_COLUMN_MAJOR, ..F16 },
+        Matmul { lhs: TRANSPOSED_COLUMN_MAJOR, rhs: COLUMN_MAJOR, extents: [128, 128, 64], chunk: 64, ..F16 },
         Matmul { extents: [64, 64, 32], lanes: "16x32bx2", ..F16 },
-        Matmul { extents: [64, 32, 64], lanes: "16x64b", lhs: DOWN, ..F16 },
+        Matmul { extents: [64, 32, 64], lanes: "16x64b", lhs: COLUMN_MAJOR, ..F16 },
         Matmul { extents: [64, 128, 32], lanes: "16x128b", ..F16 },
         Matmul { extents: [64, 64, 32], lanes: "16x256b", chunk: 64, ..F16 },
         Matmul { lanes: "16x256b", ..F16 },
         Matmul { extents: [256, 32, 32], chunk: 32, ..F16 },
         // An instruction of all rows has at least sixteen columns.
-        Matmul { extents: [128, 8, 32], rhs: DOWN, chunk: 8, ..F16 },
-        Matmul { extents: [256, 8, 64], rhs: TURNED, chunk: 8, lanes: "16x256b", ..F16 },
+        Matmul { extents: [128, 8, 32], rhs: COLUMN_MAJOR, chunk: 8, ..F16 },
+        Matmul { extents: [256, 8, 64], rhs: TRANSPOSED, chunk: 8, lanes: "16x256b", ..F16 },
         Matmul { warps: 8, chunk: 64, ..F16 },
         Matmul { left_in_tensor: true, ..F16 },
         Matmul { left_in_tensor: true, elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..bytes },
@@ -79,9 +82,9 @@ fn bytes_of(scalar: Scalar, number: i64) -> Vec<u8> {
 }
 
 /// The launch for a number of steps in a directory, and the expected output.
-fn launch(product: &Matmul, folder: &Path, steps: usize) -> Vec<u8> {
-    let k = product.extents[2] as usize;
-    let shapes = product.arrays();
+fn launch(matmul: &Matmul, folder: &Path, steps: usize) -> Vec<u8> {
+    let k = matmul.extents[2] as usize;
+    let shapes = matmul.arrays();
     let [m, n] = shapes[2];
     let at = |[_, columns]: [usize; 2], i: usize, turned: bool| {
         let (row, column) = (i / columns, i % columns);
@@ -93,17 +96,17 @@ fn launch(product: &Matmul, folder: &Path, steps: usize) -> Vec<u8> {
             let [first, second] = at(shapes[which], i, operand.transposed);
             element(first, second)
         };
-        (0..rows * columns).flat_map(|i| bytes_of(product.elem, number(i))).collect()
+        (0..rows * columns).flat_map(|i| bytes_of(matmul.elem, number(i))).collect()
     };
-    let (a, b) = (array(0, product.lhs, left), array(1, product.rhs, right));
-    let size = product.acc.bits() as usize / 8;
-    described(folder, [("a", a), ("b", b), ("c", vec![0xff; m * n * size])], steps);
+    let (a, b) = (array(0, matmul.lhs, left), array(1, matmul.rhs, right));
+    let size = matmul.acc.bits() as usize / 8;
+    write_launch(folder, [("a", a), ("b", b), ("c", vec![0xff; m * n * size])], steps);
     let sum = |i: usize| (0..steps * k).map(|k| left(i / n, k) * right(k, i % n)).sum::<i64>();
-    (0..m * n).flat_map(|i| bytes_of(product.acc, sum(i))).collect()
+    (0..m * n).flat_map(|i| bytes_of(matmul.acc, sum(i))).collect()
 }
 
 /// Writes arrays, and a launch with them and a step count whose output is the last array.
-fn described<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps: usize) {
+fn write_launch<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps: usize) {
     let each = |text: fn(&str) -> String| arrays.each_ref().map(|(name, _)| text(name)).join(", ");
     let buffers = each(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#));
     let params = each(|name| format!(r#"{{"ptr": "{name}"}}"#));
@@ -116,18 +119,17 @@ fn described<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps:
     }
 }
 
-#[test]
 fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
-    for_each(&mmas(), |product| {
-        let text = product.text(Form::Atoms);
+    for_each(&mmas(), |matmul| {
+        let text = matmul.text(Form::Atoms);
         let folder = temporary();
         std::fs::write(folder.path().join("k.as"), &text).expect("the folder takes files");
         for steps in [0, 1, 3] {
-            let expected = launch(product, folder.path(), steps);
-            let left =
-                executed(folder.path(), "tile-run", "k.as", &[]).map_err(|error| format!("{}: {error}\n{text}", product.name()))?;
-            if left != expected {
-                return Err(format!("{} is something else in {steps} steps", product.name()));
+            let expected = launch(matmul, folder.path(), steps);
+            let output =
+                executed(folder.path(), "tile-run", "k.as", &[]).map_err(|error| format!("{}: {error}\n{text}", matmul.name()))?;
+            if output != expected {
+                return Err(format!("{} is something else in {steps} steps", matmul.name()));
             }
         }
         Ok(())
@@ -135,36 +137,35 @@ fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
 }
 
 /// The first matmul with all step counts, the others with one.
-#[test]
 fn both_forms_are_correct_in_every_order() {
     let persistent = Matmul { tiles: 5, ..SMALL };
     let cases: Vec<(Matmul, Form, usize)> = mmas()
         .into_iter()
         .enumerate()
-        .flat_map(|(i, product)| {
-            let trip_count = if i == 0 { TRIP_COUNTS.to_vec() } else { vec![ONE] };
+        .flat_map(|(i, matmul)| {
+            let trip_count = if i == 0 { TRIP_COUNTS.to_vec() } else { vec![ONLY_TRIP_COUNT] };
             [Form::One, Form::Roles]
                 .into_iter()
-                .flat_map(move |form| trip_count.clone().into_iter().map(move |trip_count| (product, form, trip_count)))
+                .flat_map(move |form| trip_count.clone().into_iter().map(move |trip_count| (matmul, form, trip_count)))
         })
         .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::Roles, trip_count)))
         .collect();
-    for_each(&cases, |(product, form, trip_count)| {
-        let text = product.text(*form);
-        let said = |error: String| format!("{}, {form:?}: {error}\n{text}", product.name());
-        hazard_checked(&text).map_err(said)?;
+    for_each(&cases, |(matmul, form, trip_count)| {
+        let text = matmul.text(*form);
+        let describe = |error: String| format!("{}, {form:?}: {error}\n{text}", matmul.name());
+        hazard_checked(&text).map_err(describe)?;
         let folder = temporary();
-        let expected = launch(product, folder.path(), *trip_count);
+        let expected = launch(matmul, folder.path(), *trip_count);
         written(folder.path(), &text);
         // All orders for the first few; for the others one per executor and delivery.
-        let few = *trip_count == ONE;
+        let few = *trip_count == ONLY_TRIP_COUNT;
         for (tool, options) in executions(3).into_iter().filter(|(_, options)| !few || options.contains(&"1")) {
             let file = file_for(tool);
-            let left = executed(folder.path(), tool, file, &options).map_err(said)?;
-            if left != expected {
+            let output = executed(folder.path(), tool, file, &options).map_err(describe)?;
+            if output != expected {
                 return Err(format!(
                     "{}, {form:?}: {tool} {options:?} computes something else in {trip_count} steps",
-                    product.name()
+                    matmul.name()
                 ));
             }
         }
@@ -173,14 +174,13 @@ fn both_forms_are_correct_in_every_order() {
 }
 
 /// `tile-link` writes a cubin for each: ptxas accepts its PTX.
-#[test]
 fn an_assembler_takes_them() {
-    for_each(&mmas(), |product| {
+    for_each(&mmas(), |matmul| {
         let folder = temporary();
-        written(folder.path(), &product.text(Form::Roles));
+        written(folder.path(), &matmul.text(Form::Roles));
         let path = |name: &str| folder.path().join(name).display().to_string();
         let ran = run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"");
-        if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", product.name(), ran.stderr)) }
+        if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", matmul.name(), ran.stderr)) }
     });
 }
 
@@ -190,11 +190,11 @@ const BROKEN_TRIP_COUNT: usize = 5;
 const SMALL: Matmul = Matmul { extents: [128, 32, 16], ..F16 };
 
 /// The last line that contains `what`, moved before the first or after the last that contains `other`.
-fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
+fn moved(text: &str, what: &str, other: &str, after: bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let from = lines.iter().rposition(|line| line.contains(what)).expect(what);
     let line = lines.remove(from);
-    let to = match behind {
+    let to = match after {
         true => lines.iter().rposition(|line| line.contains(other)).expect(other) + 1,
         false => lines.iter().position(|line| line.contains(other)).expect(other),
     };
@@ -205,14 +205,14 @@ fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
 /// Each broken program, and the hazard checker's report.
 fn broken() -> Vec<(Matmul, String, &'static str)> {
     let in_tensor = Matmul { left_in_tensor: true, ..SMALL };
-    let (warp_roles, one) = (SMALL.text(Form::Roles), SMALL.text(Form::One));
+    let (warp_roles, without_roles) = (SMALL.text(Form::Roles), SMALL.text(Form::One));
     let several = Matmul { tiles: 5, ..SMALL };
-    let (left, tiles) = (in_tensor.text(Form::Roles), several.text(Form::Roles));
+    let (tensor_lhs, persistent) = (in_tensor.text(Form::Roles), several.text(Form::Roles));
     let zero_init = warp_roles
         .split("zero_init: ")
         .nth(1)
         .and_then(|rest| rest.split(',').next())
-        .expect("accumulators are zero_init at first");
+        .expect("accumulators are zero-initialised at first");
     let by_threads = edited(&warp_roles, ", drain: mma", "");
     let accumulators_by_threads = edited(&warp_roles, "fill: mma", "fill: threads");
     let of_small = [
@@ -247,46 +247,48 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
             edited(&warp_roles, &format!("zero_init: {zero_init}, "), ""),
             "stage 0 of buffer2 is read before anything is written to it",
         ),
-        (without(&one, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
-        (without(&one, "pipeline_wait(pipeline: 1"), "stage 0 of pipeline1 is released, but was not waited for by the CTA"),
-        (without(&one, "pipeline_wait(pipeline: 0"), "read by the CTA outside wait and release of pipeline0"),
-        (without(&one, "async_fence"), "is read in place without a fence after it was written"),
+        (without(&without_roles, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
+        (
+            without(&without_roles, "pipeline_wait(pipeline: 1"),
+            "stage 0 of pipeline1 is released, but was not waited for by the CTA",
+        ),
+        (without(&without_roles, "pipeline_wait(pipeline: 0"), "read by the CTA outside wait and release of pipeline0"),
+        (without(&without_roles, "async_fence"), "is read in place without a fence after it was written"),
     ];
     let of_left = [
         // The accumulators overlap the first stages of the operand.
         (
-            edited(&left, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
+            edited(&tensor_lhs, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
             "stage 0 of buffer2 is overwritten, and nothing signals that it was written (of stage 1 of buffer0)",
         ),
-        (without(&left, "pipeline_wait(pipeline: 0"), "read by warp role 'mma' outside wait and release of pipeline0"),
+        (without(&tensor_lhs, "pipeline_wait(pipeline: 0"), "read by warp role 'mma' outside wait and release of pipeline0"),
         (
-            moved(&left, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
+            moved(&tensor_lhs, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
             "written by warp role 'load' outside acquire and commit",
         ),
     ];
     let of_several = [
         (
-            without(&tiles, "pipeline_acquire(pipeline: 1"),
+            without(&persistent, "pipeline_acquire(pipeline: 1"),
             "stage 0 of pipeline1 is committed, but was not acquired by warp role 'mma'",
         ),
-        (without(&tiles, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 was not released before it is due again"),
+        (without(&persistent, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 was not released before it is due again"),
     ];
     let of_small = of_small.into_iter().map(|(text, why)| (SMALL, text, why));
     let of_several = of_several.into_iter().map(|(text, why)| (several, text, why));
     of_small.chain(of_several).chain(of_left.into_iter().map(|(text, why)| (in_tensor, text, why))).collect()
 }
 
-#[test]
 fn broken_programs_are_refused_and_their_faults_are_detected() {
-    for_each(&broken(), |(product, text, expected)| {
+    for_each(&broken(), |(matmul, text, expected)| {
         let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}\n{text}"))?;
         if !message.contains(expected) {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary();
-        let right = launch(product, folder.path(), BROKEN_TRIP_COUNT);
+        let correct_output = launch(matmul, folder.path(), BROKEN_TRIP_COUNT);
         written(folder.path(), text);
-        detected_by_both(folder.path(), &right, &message)
+        detected_by_both(folder.path(), &correct_output, &message)
     });
 }
 
@@ -296,7 +298,7 @@ const CHAIN: &str = include_str!("attention.sched");
 
 /// The launch of the chain for some blocks of 32 keys: `(q k) v`, summed over the blocks. A factor scales each accumulator row
 /// before each block but the first.
-fn chained(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
+fn chain_launch(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
     const ROWS: usize = 128;
     const DEPTH: usize = 16;
     const KEYS: usize = 32 * program::STEPS;
@@ -308,7 +310,7 @@ fn chained(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
     let v = array(KEYS, COLUMNS, |key, column| right(key + 1, column + 2));
     let arrays =
         [("q", array(ROWS, DEPTH, left)), ("k", array(DEPTH, KEYS, right)), ("v", v), ("c", vec![0xff; ROWS * COLUMNS * 4])];
-    described(folder, arrays, steps);
+    write_launch(folder, arrays, steps);
     let score = |row: usize, key: usize| (0..DEPTH).map(|d| left(row, d) * right(d, key)).sum::<i64>();
     let scores: Vec<i64> = (0..ROWS * 32 * steps).map(|i| score(i / (32 * steps).max(1), i % (32 * steps).max(1))).collect();
     let sum = |row: usize, column: usize| {
@@ -318,29 +320,27 @@ fn chained(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
     (0..ROWS * COLUMNS).flat_map(|i| bytes_of(Scalar::F32, sum(i / COLUMNS, i % COLUMNS))).collect()
 }
 
-#[test]
 fn tmem_operands_computed_by_threads_are_multiplied_in_place() {
-    computes(CHAIN, |_| 1);
+    check_chain(CHAIN, |_| 1);
 }
 
 /// A chain computes its definition in every form and order, with the factor of each row.
-fn computes(text: &str, factor: fn(usize) -> i64) {
+fn check_chain(text: &str, factor: fn(usize) -> i64) {
     hazard_checked(text).expect("the hazard checker accepts it");
     let folder = temporary();
     written(folder.path(), text);
     for trip_count in TRIP_COUNTS {
-        let expected = chained(folder.path(), trip_count, factor);
+        let expected = chain_launch(folder.path(), trip_count, factor);
         for (tool, options) in executions(3) {
             let file = file_for(tool);
-            let left = executed(folder.path(), tool, file, &options).expect(tool);
-            assert!(left == expected, "{tool} {options:?} computes something else in {trip_count} steps");
+            let output = executed(folder.path(), tool, file, &options).expect(tool);
+            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} steps");
         }
     }
     let path = |name: &str| folder.path().join(name).display().to_string();
     run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
 }
 
-#[test]
 fn a_broken_chain_is_refused_and_its_faults_are_detected() {
     let cases = [
         (without(CHAIN, "pipeline_wait(pipeline: 3"), "read by warp role 'mma' outside wait and release of pipeline3"),
@@ -366,22 +366,22 @@ fn a_broken_chain_is_refused_and_its_faults_are_detected() {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary();
-        let right = chained(folder.path(), BROKEN_TRIP_COUNT, |_| 1);
+        let correct_output = chain_launch(folder.path(), BROKEN_TRIP_COUNT, |_| 1);
         written(folder.path(), text);
-        detected_by_both(folder.path(), &right, &message)
+        detected_by_both(folder.path(), &correct_output, &message)
     });
 }
 
 /// The chain with its last accumulator scaled by row before each MMA, some rows by 2 and the others by 1: some warps have both
 /// factors, some only one.
-fn scaled() -> String {
+fn scaled_chain() -> String {
     let edits = [
         ("func ", "layout #4 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])\nfunc "),
         (
             "(buffers: [5], depth: 1, fill: mma, producer: 2, consumers: [0], full: 1, empty: 128,",
             "(buffers: [5], depth: 1, fill: threads, drain: mma, producer: 0, consumers: [2], full: 128, empty: 1,",
         ),
-        ("    %21 = for(", ROWS),
+        ("    %21 = for(", SCALE_FACTORS),
         (
             "      pipeline_release(pipeline: 2) @0\n",
             "      pipeline_release(pipeline: 2) @0
@@ -409,7 +409,7 @@ fn scaled() -> String {
     edits.into_iter().fold(CHAIN.to_string(), |text, (from, to)| edited(&text, from, to))
 }
 
-const ROWS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
+const SCALE_FACTORS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
     %71 = constant(64) : tile<128x1xi32, #4> @0
     %72 = binary(kind: rem_i(signedness: unsigned), lhs: %70, rhs: %71) : tile<128x1xi32, #4> @0
     %73 = constant(48) : tile<128x1xi32, #4> @0
@@ -419,14 +419,12 @@ const ROWS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
     %75 = select(cond: %74, yes: %77, no: %78) : tile<128x1xf32, #4> @0
     %21 = for(";
 
-#[test]
 fn threads_scale_accumulator_rows_between_mmas() {
-    computes(&scaled(), |row| if row % 64 < 48 { 1 } else { 2 });
+    check_chain(&scaled_chain(), |row| if row % 64 < 48 { 1 } else { 2 });
 }
 
-#[test]
 fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
-    let text = scaled();
+    let text = scaled_chain();
     let zero_init = "zero_init: %76, atom";
     let early = edited(
         &edited(&text, "      pipeline_release(pipeline: 4) @0\n", ""),
@@ -447,8 +445,8 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
             "stage 0 of buffer5 is written by warp role 'compute' outside acquire and commit of pipeline4",
         ),
     ] {
-        let said = hazard_checked(&text).expect_err("it is refused");
-        assert!(said.contains(expected), "{said}");
+        let message = hazard_checked(&text).expect_err("it is refused");
+        assert!(message.contains(expected), "{message}");
     }
     let cases = [
         (edited(&text, zero_init, "zero_init: %20, atom"), None),
@@ -460,14 +458,35 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
     ];
     for_each(&cases, |(text, expected)| {
         let folder = temporary();
-        let right = chained(folder.path(), BROKEN_TRIP_COUNT, |row| if row % 64 < 48 { 1 } else { 2 });
+        let correct_output = chain_launch(folder.path(), BROKEN_TRIP_COUNT, |row| if row % 64 < 48 { 1 } else { 2 });
         written(folder.path(), text);
         let message = hazard_checked(text).err();
         match expected {
             Some(expected) if message.as_ref().is_none_or(|message| !message.contains(expected)) => {
                 Err(format!("the hazard checker reports '{message:?}', not '{expected}'"))
             }
-            _ => detected_by_both(folder.path(), &right, &message.unwrap_or_default()),
+            _ => detected_by_both(folder.path(), &correct_output, &message.unwrap_or_default()),
         }
     });
+}
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    suite.functions_with(
+        &[Need::Ptxas],
+        "matmul/",
+        tests![
+            mmas_of_every_kind_have_the_same_accumulator_in_as,
+            both_forms_are_correct_in_every_order,
+            an_assembler_takes_them,
+            broken_programs_are_refused_and_their_faults_are_detected,
+            tmem_operands_computed_by_threads_are_multiplied_in_place,
+            a_broken_chain_is_refused_and_its_faults_are_detected,
+            threads_scale_accumulator_rows_between_mmas,
+            accumulators_scaled_at_the_wrong_time_are_refused_and_detected,
+        ],
+    );
+    suite.functions("scales/", scales::TESTS);
+    fault_matrix::add(&mut suite);
+    suite.run()
 }

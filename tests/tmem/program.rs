@@ -86,7 +86,7 @@ impl Text {
         self.line(&format!("{name} = {text} : {ty}"));
         name
     }
-    fn zero_init(&mut self) -> String {
+    fn new_name(&mut self) -> String {
         self.next += 1;
         format!("%{}", self.next - 1)
     }
@@ -118,7 +118,7 @@ impl Matmul {
         let shared =
             |shape: [u32; 2], of: Operand| wgmma_atoms::operand_buffer(elem, &shape, of.inner).expect("it has such a buffer");
         let a = match self.left_in_tensor {
-            true => tensor_memory::left(elem, &[m, k]).expect("it has such a buffer"),
+            true => tensor_memory::left_operand(elem, &[m, k]).expect("it has such a buffer"),
             false => shared(shape(m, k, self.lhs), self.lhs),
         };
         let accumulators = tensor_memory::accumulators(Elem::Scalar(self.acc), &[m, n]).expect("it has such a buffer");
@@ -128,10 +128,10 @@ impl Matmul {
     /// The extents of the arrays.
     pub(crate) fn arrays(&self) -> [[usize; 2]; 3] {
         let [m, n, k] = self.extents.map(|extent| extent as usize);
-        let long = STEPS * k;
+        let depth = STEPS * k;
         let of = |rows: usize, columns: usize, operand: Operand| if operand.transposed { [columns, rows] } else { [rows, columns] };
         let rows = m * self.tiles as usize;
-        [of(rows, long, self.lhs), of(long, n, self.rhs), [rows, n]]
+        [of(rows, depth, self.lhs), of(depth, n, self.rhs), [rows, n]]
     }
 
     fn lane_atom(&self) -> &'static LaneAtom {
@@ -194,31 +194,32 @@ impl Matmul {
 
     fn scheduled(&self, form: Form, shapes: &Shapes) -> String {
         let accumulators = shapes.accumulators.columns();
-        let two = self.accumulator_depth();
-        let columns = (two * accumulators + DEPTH * shapes.a.columns()).next_power_of_two().max(32);
-        let of_a = if self.left_in_tensor { two * accumulators } else { 0 };
-        let of_b = (DEPTH * shapes.a.bytes()).next_multiple_of(1024);
-        let end = of_b + DEPTH * shapes.b.bytes();
-        let (barriers, address) = (end, end + 8 * 2 * (DEPTH + two));
+        let acc_depth = self.accumulator_depth();
+        let columns = (acc_depth * accumulators + DEPTH * shapes.a.columns()).next_power_of_two().max(32);
+        let a_offset = if self.left_in_tensor { acc_depth * accumulators } else { 0 };
+        let b_offset = (DEPTH * shapes.a.bytes()).next_multiple_of(1024);
+        let end = b_offset + DEPTH * shapes.b.bytes();
+        let (barriers, address) = (end, end + 8 * 2 * (DEPTH + acc_depth));
         let shared = address + 4;
-        let placements = format!("(offset: {of_a}, depth: {DEPTH}), (offset: {of_b}, depth: {DEPTH}), (offset: 0, depth: {two})");
-        let w = self.warps;
+        let placements =
+            format!("(offset: {a_offset}, depth: {DEPTH}), (offset: {b_offset}, depth: {DEPTH}), (offset: 0, depth: {acc_depth})");
+        let warps = self.warps;
         let (warp_roles, [load, mma, store]) = match form {
             Form::Roles => {
-                let (five, last) = (w, w + 4);
+                let (load_warp, mma_warp) = (warps, warps + 4);
                 let warp_roles = format!(
-                    "warp_roles: [(name: \"compute\", first_warp: 0, warps: {w}), (name: \"load\", first_warp: {five}, warps: 4), (name: \"mma\", first_warp: {last}, warps: 1)], "
+                    "warp_roles: [(name: \"compute\", first_warp: 0, warps: {warps}), (name: \"load\", first_warp: {load_warp}, warps: 4), (name: \"mma\", first_warp: {mma_warp}, warps: 1)], "
                 );
                 (warp_roles, [1, 2, 0])
             }
             _ => (String::new(), [0; 3]),
         };
-        let loading = if form == Form::Roles { 128 } else { 32 * w };
-        let empties = barriers + 8 * 2 * DEPTH;
+        let load_threads = if form == Form::Roles { 128 } else { 32 * warps };
+        let acc_barriers = barriers + 8 * 2 * DEPTH;
         let pipelines = format!(
-            "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: mma, producer: {load}, consumers: [{mma}], full: {loading}, empty: 1, barriers: {barriers}), \
-             (buffers: [2], depth: {two}, fill: mma, producer: {mma}, consumers: [{store}], full: 1, empty: {}, barriers: {empties})",
-            32 * w
+            "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: mma, producer: {load}, consumers: [{mma}], full: {load_threads}, empty: 1, barriers: {barriers}), \
+             (buffers: [2], depth: {acc_depth}, fill: mma, producer: {mma}, consumers: [{store}], full: 1, empty: {}, barriers: {acc_barriers})",
+            32 * warps
         );
         format!(
             "program: ({}), placements: [{placements}], shared_bytes: {shared}, tensor: (columns: {columns}, address: {address}), {warp_roles}pipelines: [{pipelines}]",
@@ -226,7 +227,8 @@ impl Matmul {
         )
     }
 
-    /// The views %v0, %v1 and %v2, and the constants 0, 1 and the depth of the pipeline, with the names below.
+    /// Emits the views and the constants 0, 1 and the depth of the pipeline. Checks that they have the names in `VIEWS` and
+    /// `NUMBERS`.
     fn views(&self, shapes: &Shapes, text: &mut Text) {
         let elems = [self.elem, self.elem, self.acc];
         let tiles: [Vec<u32>; 3] = [shapes.a.shape.to_vec(), shapes.b.shape.to_vec(), vec![self.extents[0], self.chunk]];
@@ -264,12 +266,12 @@ impl Matmul {
         }
         let count = text.value(&format!("constant({})", self.tiles), "i32");
         let two = text.value("constant(2)", "i32");
-        let results = [0; 4].map(|_| text.zero_init()).join(", ");
+        let results = [0; 4].map(|_| text.new_name()).join(", ");
         text.head(&format!(
             "{results} = for(lower: {zero}, upper: {count}, step: {one}, init: [{zero}, {zero}, {zero}, {zero}]) : i32, i32, i32, i32 @0 {{"
         ));
         text.indent += 1;
-        let [tile, stage, phase, other_stage, other_phase] = [0; 5].map(|_| text.zero_init());
+        let [tile, stage, phase, other_stage, other_phase] = [0; 5].map(|_| text.new_name());
         text.head(&format!("({tile}: i32, {stage}: i32, {phase}: i32, {other_stage}: i32, {other_phase}: i32)"));
         let at = At { tile, operands: [stage, phase], accumulators: [other_stage, other_phase] };
         let [stage, phase] = body(text, &at);
@@ -283,7 +285,7 @@ impl Matmul {
     fn steps(&self, form: Form, text: &mut Text, at: &At, body: impl FnOnce(&mut Text, &str, [&str; 2])) -> [String; 2] {
         let [zero, one, depth] = NUMBERS;
         if form == Form::Atoms {
-            let step = text.zero_init();
+            let step = text.new_name();
             text.head(&format!("for(lower: {zero}, upper: %3, step: {one}) @0 {{"));
             text.indent += 1;
             text.head(&format!("({step}: i32)"));
@@ -293,10 +295,10 @@ impl Matmul {
             text.head("}");
             return at.operands.clone();
         }
-        let [step, stage, phase, left, over] = [0; 5].map(|_| text.zero_init());
-        let [first, before] = &at.operands;
+        let [step, stage, phase, final_stage, final_phase] = [0; 5].map(|_| text.new_name());
+        let [initial_stage, initial_phase] = &at.operands;
         text.head(&format!(
-            "{left}, {over} = for(lower: {zero}, upper: %3, step: {one}, init: [{first}, {before}]) : i32, i32 @0 {{"
+            "{final_stage}, {final_phase} = for(lower: {zero}, upper: %3, step: {one}, init: [{initial_stage}, {initial_phase}]) : i32, i32 @0 {{"
         ));
         text.indent += 1;
         text.head(&format!("({step}: i32, {stage}: i32, {phase}: i32)"));
@@ -305,7 +307,7 @@ impl Matmul {
         text.line(&format!("continue(values: [{stage}, {phase}])"));
         text.indent -= 1;
         text.head("}");
-        [left, over]
+        [final_stage, final_phase]
     }
 
     /// Loads the operands of a step and commits them to the pipeline.
@@ -318,28 +320,28 @@ impl Matmul {
         [row, step]: [&str; 2],
         [stage, phase]: [&str; 2],
     ) {
-        let piped = form != Form::Atoms;
-        let stage_field = if piped { format!(", stage: {stage}") } else { String::new() };
+        let has_pipeline = form != Form::Atoms;
+        let stage_field = if has_pipeline { format!(", stage: {stage}") } else { String::new() };
         let warps = if form == Form::Roles { 4 } else { self.warps };
         let mut tiles = Vec::new();
         for (i, (info, operand)) in [(&shapes.a, self.lhs), (&shapes.b, self.rhs)].into_iter().enumerate() {
             let (layout, vector) = self.loaded(info, operand, warps);
             let id = layouts.id(layout);
             // Steps follow the second dimension of the left operand and the first of the right one.
-            let along = usize::from((i == 0) != operand.transposed);
+            let step_dim = usize::from((i == 0) != operand.transposed);
             // The rows of the left operand are those of the tile.
             let other = if i == 0 { row } else { NUMBERS[0] };
-            let index = if along == 1 { [other, step] } else { [step, other] };
+            let index = if step_dim == 1 { [other, step] } else { [step, other] };
             let ty = format!("tile<{}x{}x{}, #{id}>", info.shape[0], info.shape[1], self.elem);
-            let tile = text.zero_init();
-            let token = text.zero_init();
+            let tile = text.new_name();
+            let token = text.new_name();
             text.line(&format!(
                 "{tile}, {token} = load_view(view: {}, index: [{}, {}], order: (semantics: weak), atom: vector(vector_bits: {vector})) : {ty}, token",
                 VIEWS[i], index[0], index[1]
             ));
             tiles.push((tile, if operand.inner == 1 { vector } else { 0 }));
         }
-        if piped {
+        if has_pipeline {
             text.line(&format!("pipeline_acquire(pipeline: 0{stage_field}, phase: {phase})"));
         }
         for (i, (tile, vector)) in tiles.iter().enumerate() {
@@ -350,7 +352,7 @@ impl Matmul {
                 }
             }
         }
-        if piped {
+        if has_pipeline {
             text.line("async_fence");
             text.line(&format!("pipeline_commit(pipeline: 0{stage_field})"));
         }
@@ -389,7 +391,7 @@ impl Matmul {
             if form != Form::Atoms {
                 text.line(&format!("pipeline_acquire(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
             }
-            let left = self.steps(form, text, at, |text, step, [stage, phase]| {
+            let next_operands = self.steps(form, text, at, |text, step, [stage, phase]| {
                 if form != Form::Roles {
                     self.load(form, shapes, layouts, text, [&at.tile, step], [stage, phase]);
                 }
@@ -397,7 +399,7 @@ impl Matmul {
                 if form != Form::Atoms {
                     text.line(&format!("pipeline_wait(pipeline: 0{stage_field}, phase: {phase})"));
                 }
-                self.product(text, step, &stage_field, &accumulators);
+                self.emit_mma(text, step, &stage_field, &accumulators);
                 if form != Form::Atoms {
                     text.line(&format!("pipeline_release(pipeline: 0{stage_field})"));
                 }
@@ -405,18 +407,18 @@ impl Matmul {
             if form != Form::Atoms {
                 text.line(&format!("pipeline_commit(pipeline: 1{accumulators})"));
             }
-            left
+            next_operands
         });
     }
 
-    fn product(&self, text: &mut Text, step: &str, stage: &str, accumulators: &str) {
+    fn emit_mma(&self, text: &mut Text, step: &str, stage: &str, accumulators: &str) {
         let kind = "int(predicate: equal, signedness: signed)";
         let first = text.value(&format!("compare(kind: {kind}, lhs: {step}, rhs: {})", NUMBERS[0]), "i1");
-        let place = |buffer: usize, operand: Operand| {
+        let memory = |buffer: usize, operand: Operand| {
             let transposed = if operand.transposed { ", transposed: true" } else { "" };
             format!("memory(buffer: {buffer}{stage}{transposed})")
         };
-        let (lhs, rhs, atom) = (place(0, self.lhs), place(1, self.rhs), self.atom);
+        let (lhs, rhs, atom) = (memory(0, self.lhs), memory(1, self.rhs), self.atom);
         text.line(&format!(
             "mma(lhs: {lhs}, rhs: {rhs}, acc: memory(buffer: 2{accumulators}), zero_init: {first}, signed_lhs: true, signed_rhs: true, atom: \"{atom}\")"
         ));
@@ -430,8 +432,8 @@ impl Matmul {
                 text.line(&format!("pipeline_wait(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
             }
             let kind = "int(predicate: less_than, signedness: signed)";
-            let some = text.value(&format!("compare(kind: {kind}, lhs: {}, rhs: %3)", NUMBERS[0]), "i1");
-            text.head(&format!("if(cond: {some}) @0 {{"));
+            let has_steps = text.value(&format!("compare(kind: {kind}, lhs: {}, rhs: %3)", NUMBERS[0]), "i1");
+            text.head(&format!("if(cond: {has_steps}) @0 {{"));
             self.stores(shapes, layouts, text, &at.tile, Some(&accumulators));
             text.head("} {");
             self.stores(shapes, layouts, text, &at.tile, None);
@@ -452,13 +454,13 @@ impl Matmul {
         let (lanes, view) = (self.lanes, VIEWS[2]);
         text.indent += 1;
         for chunk in 0..n / self.chunk {
-            let made = match accumulators {
+            let value_text = match accumulators {
                 Some(stage) => format!("tmem_load(buffer: 2{stage}, from: {}, atom: \"{lanes}\")", chunk * self.chunk),
                 None => format!("constant({})", if self.acc.is_int() { "0" } else { "0.0" }),
             };
-            let (value, index) = (text.value(&made, &ty), text.value(&format!("constant({chunk})"), "i32"));
-            let place = format!("view: {view}, index: [{tile}, {index}]");
-            let store = format!("store_view(tile: {value}, {place}, order: (semantics: weak), atom: vector(vector_bits: 0))");
+            let (value, index) = (text.value(&value_text, &ty), text.value(&format!("constant({chunk})"), "i32"));
+            let destination = format!("view: {view}, index: [{tile}, {index}]");
+            let store = format!("store_view(tile: {value}, {destination}, order: (semantics: weak), atom: vector(vector_bits: 0))");
             text.value(&store, "token");
         }
         text.line("yield");
@@ -471,10 +473,10 @@ fn next(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> [String; 
     let [zero, one, _] = NUMBERS;
     let next = text.value(&format!("binary(kind: add_i(overflow: none), lhs: {stage}, rhs: {one})"), "i32");
     let kind = "int(predicate: equal, signedness: signed)";
-    let around = text.value(&format!("compare(kind: {kind}, lhs: {next}, rhs: {depth})"), "i1");
-    let next = text.value(&format!("select(cond: {around}, yes: {zero}, no: {next})"), "i32");
-    let turn = text.value(&format!("select(cond: {around}, yes: {one}, no: {zero})"), "i32");
-    [next, text.value(&format!("binary(kind: xor, lhs: {phase}, rhs: {turn})"), "i32")]
+    let wraps = text.value(&format!("compare(kind: {kind}, lhs: {next}, rhs: {depth})"), "i1");
+    let next = text.value(&format!("select(cond: {wraps}, yes: {zero}, no: {next})"), "i32");
+    let phase_flip = text.value(&format!("select(cond: {wraps}, yes: {one}, no: {zero})"), "i32");
+    [next, text.value(&format!("binary(kind: xor, lhs: {phase}, rhs: {phase_flip})"), "i32")]
 }
 
 const VIEWS: [&str; 3] = ["%6", "%9", "%12"];

@@ -1,11 +1,11 @@
 //! Block-scaled MMAs with scales in tensor memory, as the stages generate them: in every order and under both deliveries, and with
 //! injected faults.
 
-use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, described, moved, program::STEPS};
+use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, moved, program::STEPS, write_launch};
 use numerics::Scalar;
 use std::path::Path;
 use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
-use tests::{for_each, run, temporary};
+use tests::{for_each, run, temporary, tests};
 
 const SCALED: &str = include_str!("scales.aa");
 
@@ -38,10 +38,11 @@ fn launch(folder: &Path, steps: usize) -> Vec<u8> {
     let operand = |lines: usize| -> Vec<u8> {
         (0..lines * depth).flat_map(|i| bytes_of(Scalar::F8E4M3FN, element(i / depth, i % depth))).collect()
     };
-    let of_a: Vec<u8> = (0..ROWS * blocks).map(|i| 126 + exponent(i / blocks, i % blocks) as u8).collect();
-    let of_b: Vec<u8> = (0..COLUMNS * blocks).map(|i| 126 + exponent(i % COLUMNS + 1, i / COLUMNS) as u8).collect();
-    let arrays = [("a", operand(ROWS)), ("b", operand(COLUMNS)), ("p", of_a), ("q", of_b), ("c", vec![0xff; ROWS * COLUMNS * 4])];
-    described(folder, arrays, steps);
+    let scales_a: Vec<u8> = (0..ROWS * blocks).map(|i| 126 + exponent(i / blocks, i % blocks) as u8).collect();
+    let scales_b: Vec<u8> = (0..COLUMNS * blocks).map(|i| 126 + exponent(i % COLUMNS + 1, i / COLUMNS) as u8).collect();
+    let arrays =
+        [("a", operand(ROWS)), ("b", operand(COLUMNS)), ("p", scales_a), ("q", scales_b), ("c", vec![0xff; ROWS * COLUMNS * 4])];
+    write_launch(folder, arrays, steps);
     let sum = |row: usize, column: usize| {
         let product = |k: usize| {
             let both = exponent(row, k / BLOCK) + exponent(column + 1, k / BLOCK);
@@ -52,7 +53,6 @@ fn launch(folder: &Path, steps: usize) -> Vec<u8> {
     (0..ROWS * COLUMNS).flat_map(|i| sum(i / COLUMNS, i % COLUMNS).to_le_bytes()).collect()
 }
 
-#[test]
 fn scales_are_those_of_their_rows_columns_and_blocks() {
     let text = scheduled();
     hazard_checked(&text).expect("the hazard checker accepts it");
@@ -61,8 +61,8 @@ fn scales_are_those_of_their_rows_columns_and_blocks() {
     for trip_count in TRIP_COUNTS {
         let expected = launch(folder.path(), trip_count);
         for (tool, options) in executions(3) {
-            let left = executed(folder.path(), tool, file_for(tool), &options).expect(tool);
-            assert!(left == expected, "{tool} {options:?} computes something else in {trip_count} steps");
+            let output = executed(folder.path(), tool, file_for(tool), &options).expect(tool);
+            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} steps");
         }
     }
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -71,7 +71,6 @@ fn scales_are_those_of_their_rows_columns_and_blocks() {
 
 /// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one. A wait for one implies the other, so the test
 /// removes both.
-#[test]
 fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
     let text = scheduled();
     let without_both = |step: &str| without(&without(&text, &format!("{step}(pipeline: 1")), &format!("{step}(pipeline: 2"));
@@ -92,13 +91,12 @@ fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary();
-        let right = launch(folder.path(), BROKEN_TRIP_COUNT);
+        let correct_output = launch(folder.path(), BROKEN_TRIP_COUNT);
         written(folder.path(), text);
-        detected_by_both(folder.path(), &right, &message)
+        detected_by_both(folder.path(), &correct_output, &message)
     });
 }
 
-#[test]
 fn scales_that_lie_otherwise_are_refused() {
     let text = scheduled();
     let scales = "lhs_scale: memory(buffer: 4";
@@ -115,3 +113,9 @@ fn scales_that_lie_otherwise_are_refused() {
         assert!(message.contains(expected), "{message}");
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests![
+    scales_are_those_of_their_rows_columns_and_blocks,
+    scales_that_arrive_at_the_wrong_time_are_refused_and_detected,
+    scales_that_lie_otherwise_are_refused,
+];

@@ -21,7 +21,7 @@ pub enum Severity {
 pub enum Kind {
     /// The input is invalid: exit code 1.
     Invalid,
-    /// The command line is wrong, which only the input reveals: exit code 2.
+    /// The command line does not fit the input: exit code 2.
     Usage,
     /// The input is valid, but the tool does not support this op, type or target: exit code 3.
     Unsupported,
@@ -29,6 +29,7 @@ pub enum Kind {
     Io,
 }
 
+/// The position of a diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -65,7 +66,7 @@ pub struct Diagnostic {
     pub message: String,
     pub place: Option<Place>,
     pub notes: Vec<String>,
-    /// The lines of [`Style::Reference`], if NVIDIA's tileiras words the failure differently.
+    /// The lines that [`Style::Reference`] prints instead of the message; empty if NVIDIA's tileiras prints the same message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<String>,
 }
@@ -77,34 +78,46 @@ pub type Result<T, E = Box<Diagnostic>> = std::result::Result<T, E>;
 pub enum Style {
     /// For people: `error[AA012]: message`, then the position and the notes.
     Human,
+    /// The same, with the colours of a terminal.
+    Terminal,
     /// One JSON object per line, for the driver.
     Json,
     /// NVIDIA's form: `error: message` or `loc("file":line:column): error: message`.
     Reference,
 }
 
+/// A part of the text of a diagnostic that has a colour of its own.
+#[derive(Clone, Copy)]
+enum Part {
+    Severity,
+    Message,
+    Margin,
+    Caret,
+    Note,
+}
+
 impl Diagnostic {
-    pub fn new(kind: Kind, code: &str, message: impl Into<String>) -> Box<Self> {
+    pub fn new(kind: Kind, code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
         Box::new(Diagnostic {
             severity: Severity::Error,
             kind,
-            code: code.into(),
+            code: code.as_ref().into(),
             message: message.into(),
             place: None,
             notes: Vec::new(),
             reference: Vec::new(),
         })
     }
-    pub fn invalid(code: &str, message: impl Into<String>) -> Box<Self> {
+    pub fn invalid(code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Invalid, code, message)
     }
-    pub fn usage(code: &str, message: impl Into<String>) -> Box<Self> {
+    pub fn usage(code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Usage, code, message)
     }
-    pub fn unsupported(code: &str, message: impl Into<String>) -> Box<Self> {
+    pub fn unsupported(code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Unsupported, code, message)
     }
-    pub fn io(code: &str, message: impl Into<String>) -> Box<Self> {
+    pub fn io(code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Io, code, message)
     }
     pub fn at(mut self: Box<Self>, place: Place) -> Box<Self> {
@@ -138,11 +151,12 @@ impl Diagnostic {
         }
     }
 
-    /// The diagnostic as text, ending in a newline.
+    /// The diagnostic as text, with a newline at the end. `json` encodes it for [`Style::Json`].
     pub fn render(&self, style: Style, json: impl Fn(&Diagnostic) -> String) -> String {
         match style {
             Style::Json => json(self) + "\n",
-            Style::Human => self.human(),
+            Style::Human => self.human(|_, text| text.into()),
+            Style::Terminal => self.human(|part, text| format!("\x1b[{}m{text}\x1b[0m", self.colour(part))),
             Style::Reference => self.reference(),
         }
     }
@@ -156,29 +170,43 @@ impl Diagnostic {
         }
     }
 
-    fn human(&self) -> String {
-        let mut out = format!("{}[{}]: {}\n", self.severity_word(), self.code, self.message);
+    /// The parameters of the escape sequence that selects the colour of a part.
+    fn colour(&self, part: Part) -> &'static str {
+        match (part, self.severity) {
+            (Part::Severity | Part::Caret, Severity::Error) => "1;31",
+            (Part::Severity | Part::Caret, Severity::Warning) => "1;33",
+            (Part::Severity | Part::Caret, Severity::Remark | Severity::Note) => "1;36",
+            (Part::Message | Part::Note, _) => "1",
+            (Part::Margin, _) => "1;34",
+        }
+    }
+
+    /// `paint` colours a part of the text.
+    fn human(&self, paint: impl Fn(Part, &str) -> String) -> String {
+        let severity = paint(Part::Severity, &format!("{}[{}]", self.severity_word(), self.code));
+        let mut out = format!("{severity}{}\n", paint(Part::Message, &format!(": {}", self.message)));
+        let (arrow, bar) = (paint(Part::Margin, "-->"), paint(Part::Margin, "|"));
         match &self.place {
             Some(Place::Source { file, line, column, .. }) => {
-                let _ = writeln!(out, "  --> {file}:{line}:{column}");
+                let _ = writeln!(out, "  {arrow} {file}:{line}:{column}");
             }
             Some(Place::Text { file, line, column, excerpt }) => {
-                let caret = " ".repeat((*column as usize).saturating_sub(1));
-                let _ = writeln!(out, "  --> {file}:{line}:{column}\n   | {excerpt}\n   | {caret}^");
+                let (indent, caret) = (" ".repeat((*column as usize).saturating_sub(1)), paint(Part::Caret, "^"));
+                let _ = writeln!(out, "  {arrow} {file}:{line}:{column}\n   {bar} {excerpt}\n   {bar} {indent}{caret}");
             }
             Some(Place::Entity(name)) => {
-                let _ = writeln!(out, "  --> {name}");
+                let _ = writeln!(out, "  {arrow} {name}");
             }
             Some(Place::Input { file, offset: Some(offset) }) => {
-                let _ = writeln!(out, "  --> {file}, byte {offset}");
+                let _ = writeln!(out, "  {arrow} {file}, byte {offset}");
             }
             Some(Place::Input { file, offset: None }) => {
-                let _ = writeln!(out, "  --> {file}");
+                let _ = writeln!(out, "  {arrow} {file}");
             }
             None => {}
         }
         for note in &self.notes {
-            let _ = writeln!(out, "  note: {note}");
+            let _ = writeln!(out, "  {} {note}", paint(Part::Note, "note:"));
         }
         out
     }
@@ -199,5 +227,29 @@ impl Diagnostic {
             let _ = writeln!(out, "{word}: {note}");
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_change_nothing_but_escape_sequences() {
+        let place = Place::Text { file: "k.aa".into(), line: 3, column: 5, excerpt: "    %1 = add".into() };
+        let diagnostic = Diagnostic::invalid("TXT001", "no op is called 'add'").at(place).note("did you mean 'binary'?");
+        let rendered = |style| diagnostic.render(style, |_| String::new());
+        let (plain, coloured) = (rendered(Style::Human), rendered(Style::Terminal));
+        assert!(plain.starts_with("error[TXT001]: no op") && plain.contains("\n   |     ^\n"), "{plain}");
+        assert!(coloured.starts_with("\x1b[1;31merror[TXT001]\x1b[0m"), "{coloured:?}");
+        let without: String = coloured
+            .split("\x1b[")
+            .map(|part| part.split_once('m').filter(|(code, _)| is_colour(code)).map_or(part, |(_, text)| text))
+            .collect();
+        assert_eq!(without, plain);
+    }
+
+    fn is_colour(code: &str) -> bool {
+        !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_digit() || byte == b';')
     }
 }

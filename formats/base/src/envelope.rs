@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// The first bytes of a binary stage file. 0x93 distinguishes it from text.
 pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
 const HEADER: usize = MAGIC.len() + 8 + 32;
-/// The prefix of envelope lines in a text file, the first line included. Other comment lines may precede them.
-pub const LINE: &str = "//!tile ";
+/// The prefix of each envelope line in a text file. Other comment lines may precede the first.
+pub const LINE_PREFIX: &str = "//!tile ";
 
 /// Whether a line is a comment outside the envelope.
 fn is_comment(line: &str) -> bool {
@@ -28,7 +28,7 @@ fn is_comment(line: &str) -> bool {
 pub struct Envelope {
     pub format: String,
     pub version: u32,
-    /// The last completed phase of the file's tool; it only advances within a format.
+    /// The last phase that the tool of this format completed. It only advances.
     pub phase: String,
     /// Set by `tile-lower-as`; earlier stages are independent of the target.
     pub target: Option<Target>,
@@ -98,8 +98,8 @@ pub enum Category {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locations {
     Named,
-    /// Only comments show source lines; a reader gets no locations.
-    Left,
+    /// Ops have no location numbers. Comments still show source lines, but a reader ignores them.
+    Omitted,
 }
 
 /// The content of one file format.
@@ -112,7 +112,7 @@ pub trait Payload: Serialize + DeserializeOwned {
     fn verify(&self, envelope: &Envelope) -> Result<()>;
     /// The text form, without envelope lines.
     fn print(&self, envelope: &Envelope, locations: Locations) -> String;
-    /// Parses the output of `print`. It may complete the envelope, for forms that contain parts of it.
+    /// Parses the output of `print`. It may add to the envelope, because some text forms contain parts of it (such as locations).
     fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self>;
 }
 
@@ -124,7 +124,7 @@ pub struct Source<'t> {
     pub name: &'t str,
     /// The line number of the text's first line in the file.
     pub first_line: u32,
-    /// Ops receive their line number as location, regardless of locations in the text.
+    /// Whether ops get their line number as location, regardless of locations in the text.
     pub by_line: bool,
 }
 
@@ -142,7 +142,7 @@ pub enum Form {
     Text,
 }
 
-/// The kind of a file, from its first bytes.
+/// The kind of a file, as [`sniff`] determines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sniffed {
     Stage {
@@ -215,8 +215,8 @@ impl Envelope {
 
     /// The format and origin of the file.
     fn head_lines(&self) -> String {
-        let mut out = format!("{LINE}{} {} {}\n", self.format, self.version, self.phase);
-        let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
+        let mut out = format!("{LINE_PREFIX}{} {} {}\n", self.format, self.version, self.phase);
+        let mut line = |key: &str, value: String| out.push_str(&format!("{LINE_PREFIX}{key} {value}\n"));
         if let Some(target) = self.target {
             line("target", target.name.to_string());
         }
@@ -231,13 +231,13 @@ impl Envelope {
     /// The pass log and the location tables. A table names each function of the log once.
     fn table_lines(&self) -> String {
         let mut out = String::new();
-        let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
-        let flat = |value: &dyn erased::Ron| value.flat();
+        let mut line = |key: &str, value: String| out.push_str(&format!("{LINE_PREFIX}{key} {value}\n"));
+        let one_line = |value: &dyn erased::Ron| value.one_line();
         let mut functions: Vec<&str> = Vec::new();
         for entry in &self.log {
             let known = functions.iter().position(|name| *name == entry.function);
             let function = known.unwrap_or_else(|| {
-                line("function", flat(&entry.function));
+                line("function", one_line(&entry.function));
                 functions.push(&entry.function);
                 functions.len() - 1
             });
@@ -245,13 +245,13 @@ impl Envelope {
             line("log", crate::text::to_text(&LogLine { pass, outcome, name, category, function: function as u32, loc, message }));
         }
         for name in self.debug.names.values() {
-            line("name", flat(name));
+            line("name", one_line(name));
         }
         for scope in self.debug.scopes.values() {
-            line("scope", flat(scope));
+            line("scope", one_line(scope));
         }
         for loc in self.debug.locs.values().skip(1) {
-            line("loc", flat(loc));
+            line("loc", one_line(loc));
         }
         out
     }
@@ -262,7 +262,7 @@ impl Envelope {
             let place = Place::Text { file: name.into(), line: number as u32 + 1, column: 1, excerpt: line.into() };
             Diagnostic::invalid("ENV004", message).at(place)
         };
-        let mut lines = text.lines().enumerate().filter_map(|(n, line)| Some((n, line, line.strip_prefix(LINE)?)));
+        let mut lines = text.lines().enumerate().filter_map(|(n, line)| Some((n, line, line.strip_prefix(LINE_PREFIX)?)));
         let Some((n, line, first)) = lines.next() else {
             return Err(Diagnostic::invalid("ENV004", "the file has no envelope lines"));
         };
@@ -315,8 +315,8 @@ impl Envelope {
         Ok((envelope, rest))
     }
 
-    /// Whether every word that the text form writes verbatim reads back equal.
-    fn fits_lines(&self) -> bool {
+    /// Whether the text form, which writes words verbatim, reads back equal.
+    fn is_expressible_in_lines(&self) -> bool {
         let names = || self.options.0.keys();
         let mut words = [&self.phase, &self.producer, &self.input_hash].into_iter().chain(names()).chain(self.options.0.values());
         !words.any(|word| word.contains(char::is_control)) && !self.phase.contains(' ') && !names().any(|name| name.contains('='))
@@ -327,9 +327,9 @@ impl Envelope {
         let wanted = format!("{} v{}", P::FORMAT, P::VERSION);
         if self.format != P::FORMAT || self.version != P::VERSION {
             let message = format!("{name} is {} v{} from {}; this tool reads {wanted}", self.format, self.version, self.producer);
-            return Err(other_format::<P>(&self.format, message));
+            return Err(wrong_format::<P>(&self.format, message));
         }
-        if !self.fits_lines() {
+        if !self.is_expressible_in_lines() {
             let message = "phase, producer, input or an option contains characters that the text form cannot express";
             return Err(Diagnostic::invalid("ENV003", message));
         }
@@ -342,13 +342,13 @@ impl Envelope {
     }
 }
 
-/// RON on one line; the trait keeps `line` above from being generic.
+/// RON on one line. The trait allows the closure `one_line` above to take parts of different types; a closure cannot be generic.
 mod erased {
     pub(super) trait Ron {
-        fn flat(&self) -> String;
+        fn one_line(&self) -> String;
     }
     impl<T: serde::Serialize> Ron for T {
-        fn flat(&self) -> String {
+        fn one_line(&self) -> String {
             ron::to_string(self).expect("every part of an envelope can be written as RON")
         }
     }
@@ -359,7 +359,7 @@ impl<P: Payload> File<P> {
     pub fn read(bytes: &[u8], name: &str) -> Result<File<P>> {
         let file = Self::read_unverified(bytes, name)?;
         file.payload.verify(&file.envelope).map_err(|error| match sniff(bytes) {
-            Sniffed::Stage { form: Form::Text, .. } => in_text::<P>(error, bytes, name),
+            Sniffed::Stage { form: Form::Text, .. } => with_text_position::<P>(error, bytes, name),
             _ => error,
         })?;
         Ok(file)
@@ -378,7 +378,7 @@ impl<P: Payload> File<P> {
                 let text = utf8(bytes, name)?;
                 if format != P::FORMAT {
                     let message = format!("{name} is {format}; this tool reads {} v{}", P::FORMAT, P::VERSION);
-                    return Err(other_format::<P>(&format, message));
+                    return Err(wrong_format::<P>(&format, message));
                 }
                 let (envelope, payload): (Envelope, P) = codec::from_ron(text).map_err(|error| ron_error(text, name, &error))?;
                 envelope.expect::<P>(name)?;
@@ -392,7 +392,7 @@ impl<P: Payload> File<P> {
                 if let Some((key, _)) = unknown.first() {
                     return Err(Diagnostic::invalid("ENV004", format!("{name} has an envelope line with the unknown key '{key}'")));
                 }
-                let payload = P::parse(source(text, name), &mut envelope)?;
+                let payload = P::parse(program_source(text, name), &mut envelope)?;
                 Ok(File { envelope, payload })
             }
             other => {
@@ -402,7 +402,7 @@ impl<P: Payload> File<P> {
                     Sniffed::Ptx => "ptx",
                     _ => "",
                 };
-                Err(other_format::<P>(format, message))
+                Err(wrong_format::<P>(format, message))
             }
         }
     }
@@ -425,7 +425,7 @@ impl<P: Payload> File<P> {
             Form::Ron => {
                 let Envelope { format, version, phase, .. } = &self.envelope;
                 let body = codec::to_ron(&(&self.envelope, &self.payload));
-                format!("{LINE}ron {format} {version} {phase}\n{body}\n").into_bytes()
+                format!("{LINE_PREFIX}ron {format} {version} {phase}\n{body}\n").into_bytes()
             }
             Form::Text => {
                 (self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Named) + &self.envelope.table_lines())
@@ -437,7 +437,7 @@ impl<P: Payload> File<P> {
     /// The text form without log and locations, for people. It reads back, with unknown locations.
     pub fn bare(&self) -> Result<String> {
         self.payload.verify(&self.envelope)?;
-        Ok(self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Left))
+        Ok(self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Omitted))
     }
 }
 
@@ -463,8 +463,8 @@ pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8
     Ok((envelope, payload))
 }
 
-/// Whether a file is empty, or binary and truncated. A reader finds such a file in a pipe whose writer failed.
-pub fn is_cut(bytes: &[u8]) -> bool {
+/// Returns whether a file is empty, or binary and truncated. A reader gets such bytes from a pipe whose writer failed.
+pub fn is_truncated(bytes: &[u8]) -> bool {
     if bytes.len() < HEADER {
         return MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) || bytes.starts_with(&MAGIC);
     }
@@ -472,6 +472,7 @@ pub fn is_cut(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) && ((bytes.len() - HEADER) as u64) < length
 }
 
+/// Determines the kind of a file from its first bytes.
 pub fn sniff(bytes: &[u8]) -> Sniffed {
     if bytes.starts_with(&MAGIC) {
         let format = open_binary(bytes, "").map(|(envelope, _)| envelope.format).unwrap_or_default();
@@ -493,7 +494,7 @@ pub fn sniff(bytes: &[u8]) -> Sniffed {
     if text.is_empty() {
         return Sniffed::Other;
     }
-    if let Some(line) = text.lines().find(|line| !is_comment(line)).and_then(|line| line.strip_prefix(LINE)) {
+    if let Some(line) = text.lines().find(|line| !is_comment(line)).and_then(|line| line.strip_prefix(LINE_PREFIX)) {
         let mut words = line.split(' ');
         return match (words.next(), words.next()) {
             (Some("ron"), Some(format)) => Sniffed::Stage { format: format.into(), form: Form::Ron },
@@ -533,10 +534,10 @@ const PIPELINE: [(&str, &str); 6] = [
 ];
 
 /// The error for a file of another format or version, with the tool that converts it.
-fn other_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
+fn wrong_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
     let error = Diagnostic::invalid("ENV001", message);
-    let place = |name: &str| PIPELINE.iter().position(|(format, _)| *format == name);
-    let (Some(found), Some(wanted)) = (place(found), place(P::FORMAT)) else { return error };
+    let pipeline_index = |name: &str| PIPELINE.iter().position(|(format, _)| *format == name);
+    let (Some(found), Some(wanted)) = (pipeline_index(found), pipeline_index(P::FORMAT)) else { return error };
     let tools = |range: std::ops::RangeInclusive<usize>| PIPELINE[range].iter().map(|(_, tool)| *tool).collect::<Vec<_>>();
     match found.cmp(&wanted) {
         Ordering::Less => error.note(format!("run {} first", tools(found + 1..=wanted).join(", then "))),
@@ -546,32 +547,32 @@ fn other_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
 }
 
 /// The text after the first envelope lines.
-fn source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
-    let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE) || is_comment(line)).map(str::len).sum();
+fn program_source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
+    let head: usize =
+        text.split_inclusive('\n').take_while(|line| line.starts_with(LINE_PREFIX) || is_comment(line)).map(str::len).sum();
     let first_line = text[..head].lines().count() as u32 + 1;
     Source { text: &text[head..], name, first_line, by_line: false }
 }
 
-/// Adds the position in the text form to a verifier's error, since a person may have edited the file.
-/// Verifiers know only locations of the user's source. This function therefore parses and verifies the text again, with its line
-/// numbers as locations.
-fn in_text<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<Diagnostic> {
-    let again = || {
+/// Adds the position in the text form to an error of a verifier, since a person may have edited the file. Verifiers know only
+/// locations of the user's source, so this function parses and verifies the text again, with its line numbers as locations.
+fn with_text_position<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<Diagnostic> {
+    let verify_by_line = || {
         let text = utf8(bytes, name).ok()?;
         let (mut envelope, _) = Envelope::from_lines(text, name).ok()?;
         envelope.debug = DebugInfo::of_lines(name, text.lines().count());
-        let payload = P::parse(Source { by_line: true, ..source(text, name) }, &mut envelope).ok()?;
+        let payload = P::parse(Source { by_line: true, ..program_source(text, name) }, &mut envelope).ok()?;
         let found = payload.verify(&envelope).err().filter(|found| found.message == error.message)?;
         let Some(Place::Source { file, line, .. }) = found.place else { return None };
         if file != name {
-            // A location of the text itself.
+            // The error is at a location that the text defines, not at one of its lines.
             return None;
         }
         let excerpt = text.lines().nth((line as usize).checked_sub(1)?)?;
         let column = (excerpt.len() - excerpt.trim_start().len()) as u32 + 1;
         Some(Place::Text { file: name.into(), line, column, excerpt: excerpt.into() })
     };
-    let Some(place) = again() else { return error };
+    let Some(place) = verify_by_line() else { return error };
     let source = match &error.place {
         Some(Place::Source { file, line, column, .. }) => Some(format!("it comes from {file}:{line}:{column}")),
         _ => None,

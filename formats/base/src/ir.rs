@@ -45,6 +45,7 @@ pub trait Operation {
     }
 }
 
+/// The definition of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Def {
     Result { op: Op, index: u32 },
@@ -134,6 +135,7 @@ impl<O: Operation, T> Body<O, T> {
         &self.values[value].ty
     }
 
+    /// The first result of an op.
     pub fn result(&self, op: Op) -> Value {
         self.ops[op].results[0]
     }
@@ -157,7 +159,7 @@ impl<O: Operation, T> Body<O, T> {
 
     /// All ops under a region, outer before inner, in program order.
     pub fn walk(&self, region: Region) -> Vec<Op> {
-        // An explicit stack: nesting depth is the input's choice.
+        // No recursion: the input decides the nesting depth.
         let mut out = Vec::new();
         let mut stack: Vec<Op> = Vec::new();
         let push_region = |stack: &mut Vec<Op>, region: Region| {
@@ -214,6 +216,7 @@ pub enum Dense {
 }
 
 impl Dense {
+    /// The bits of one element, by its row-major index.
     pub fn at(&self, index: usize) -> u64 {
         match self {
             Dense::Splat(bits) => *bits,

@@ -6,7 +6,7 @@ use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
 /// Walks the tree with an explicit stack and marks reachable entities. A value is visible from its definition to the end of its
 /// block.
 pub(crate) fn structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
-    handles_in_range(body, root)?;
+    ids_in_range(body, root)?;
     let mut walk = Walk {
         body,
         region_seen: vec![false; body.regions.len()],
@@ -17,7 +17,7 @@ pub(crate) fn structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Res
     walk.run(root)
 }
 
-fn handles_in_range<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
+fn ids_in_range<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
     let check = |ok: bool, what: &dyn std::fmt::Display, by: &dyn std::fmt::Display| {
         if ok { Ok(()) } else { Err(format!("{by} refers to {what}, which does not exist")) }
     };
@@ -88,11 +88,11 @@ impl<O: Operation, T> Walk<'_, O, T> {
                 continue;
             };
             frame.next += 1;
-            let last = frame.next == ops.len();
+            let is_last = frame.next == ops.len();
             let node = &self.body.ops[op];
             // Results become visible when the walk returns to this frame, so an op's own regions cannot use them.
             frame.pending = node.results.to_vec();
-            self.check(op, last)?;
+            self.check(op, is_last)?;
             for region in node.kind.regions().into_iter().rev() {
                 self.enter(region, &mut stack)?;
             }
@@ -100,21 +100,21 @@ impl<O: Operation, T> Walk<'_, O, T> {
         Ok(())
     }
 
-    fn check(&mut self, op: Op, last: bool) -> Result<(), String> {
+    fn check(&mut self, op: Op, is_last: bool) -> Result<(), String> {
         let kind = &self.body.ops[op].kind;
         if std::mem::replace(&mut self.op_seen[op.index()], true) {
             return Err(format!("{op} ({}) has more than one parent", kind.mnemonic()));
         }
-        let mut hidden = None;
+        let mut undefined_operand = None;
         kind.for_each_operand(&mut |value| {
             if !self.visible[value.index()] {
-                hidden = hidden.or(Some(value));
+                undefined_operand = undefined_operand.or(Some(value));
             }
         });
-        if let Some(value) = hidden {
+        if let Some(value) = undefined_operand {
             return Err(format!("{op} ({}) uses {value} where it is not defined", kind.mnemonic()));
         }
-        if kind.is_terminator() && !last {
+        if kind.is_terminator() && !is_last {
             return Err(format!("{op} ({}) ends a block but is not its last op", kind.mnemonic()));
         }
         Ok(())

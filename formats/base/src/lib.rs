@@ -4,6 +4,7 @@
 //! container ([`ir`]), locations ([`loc`]), diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms
 //! ([`codec`]) and the text form ([`text`]).
 
+pub mod code;
 pub mod codec;
 pub mod diag;
 pub mod entity;
@@ -16,6 +17,7 @@ mod loc_text;
 pub mod nearest;
 pub mod ops;
 pub mod text;
+pub mod union_find;
 
 pub use diag::{Diagnostic, Severity};
 pub use entity::Arena;
@@ -23,3 +25,4 @@ pub use envelope::{Envelope, File, Locations, Payload, Source};
 pub use ir::{Block, Body, Op, Region, Value};
 pub use loc::{DebugInfo, Loc};
 pub use target_info::Target;
+pub use union_find::UnionFind;

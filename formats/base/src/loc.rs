@@ -78,7 +78,8 @@ impl DebugInfo {
 
     /// The innermost source position of a location, if it has one.
     pub fn position(&self, loc: Loc) -> Option<(&str, u32, u32)> {
-        // The input decides the depth and sharing of locations: no recursion, and each part is visited once.
+        // No recursion, and each part is visited once. Reason: the input decides how deep locations are nested, and parts may be
+        // shared.
         let (mut loc, mut parts, mut seen) = (loc, Vec::new(), BTreeSet::new());
         loop {
             match self.locs.get(loc)? {
@@ -100,11 +101,11 @@ impl DebugInfo {
     }
 
     /// Deduplicates the tables. Returns the new tables and the new id of every old location.
-    pub fn each_once(&self) -> (DebugInfo, Vec<Loc>) {
+    pub fn deduplicated(&self) -> (DebugInfo, Vec<Loc>) {
         let (mut names, mut scopes, mut locs) = (Dedup::default(), Dedup::default(), Dedup::default());
         self.names.iter().for_each(|(_, name)| names.add(name.clone()));
         for (_, scope) in self.scopes.iter() {
-            let (name_of, scope_of) = (|name: &Name| names.of(*name), |scope: &Scope| scopes.of(*scope));
+            let (name_of, scope_of) = (|name: &Name| names.new_id(*name), |scope: &Scope| scopes.new_id(*scope));
             let scope = match scope {
                 ScopeData::File { name, directory } => ScopeData::File { name: name_of(name), directory: name_of(directory) },
                 ScopeData::CompileUnit { file } => ScopeData::CompileUnit { file: scope_of(file) },
@@ -129,26 +130,28 @@ impl DebugInfo {
             let loc = match loc {
                 LocData::Unknown => LocData::Unknown,
                 LocData::Source { file, line, column, scope } => {
-                    let scope = scope.map(|scope| scopes.of(scope));
-                    LocData::Source { file: names.of(*file), line: *line, column: *column, scope }
+                    let scope = scope.map(|scope| scopes.new_id(scope));
+                    LocData::Source { file: names.new_id(*file), line: *line, column: *column, scope }
                 }
-                LocData::CallSite { callee, caller } => LocData::CallSite { callee: locs.of(*callee), caller: locs.of(*caller) },
-                LocData::Fused(parts) => LocData::Fused(parts.iter().map(|part| locs.of(*part)).collect()),
+                LocData::CallSite { callee, caller } => {
+                    LocData::CallSite { callee: locs.new_id(*callee), caller: locs.new_id(*caller) }
+                }
+                LocData::Fused(parts) => LocData::Fused(parts.iter().map(|part| locs.new_id(*part)).collect()),
             };
             locs.add(loc);
         }
-        (DebugInfo { names: names.table, locs: locs.table, scopes: scopes.table }, locs.of)
+        (DebugInfo { names: names.table, locs: locs.table, scopes: scopes.table }, locs.new_ids)
     }
 
     /// Checks that every reference points to an earlier entry of the table, so walks terminate.
     pub fn verify(&self) -> Result<(), String> {
-        let before = |used: u32, at: usize, what: &str| {
+        let require_earlier = |used: u32, at: usize, what: &str| {
             if (used as usize) < at { Ok(()) } else { Err(format!("{what} {at} refers to {used}, which does not come before it")) }
         };
-        let scope_in_table = |scope: &Scope| {
+        let require_scope = |scope: &Scope| {
             if (scope.0 as usize) < self.scopes.len() { Ok(()) } else { Err(format!("debug scope {scope} is not in the table")) }
         };
-        let named = |name: &Name| {
+        let require_name = |name: &Name| {
             if (name.0 as usize) < self.names.len() { Ok(()) } else { Err(format!("debug name {name} is not in the table")) }
         };
         if self.locs.get(Loc::UNKNOWN) != Some(&LocData::Unknown) {
@@ -159,33 +162,33 @@ impl DebugInfo {
             match data {
                 LocData::Unknown => {}
                 LocData::Source { file, scope, .. } => {
-                    named(file)?;
-                    scope.iter().try_for_each(scope_in_table)?;
+                    require_name(file)?;
+                    scope.iter().try_for_each(require_scope)?;
                 }
                 LocData::CallSite { callee, caller } => {
-                    before(callee.0, at, "location")?;
-                    before(caller.0, at, "location")?;
+                    require_earlier(callee.0, at, "location")?;
+                    require_earlier(caller.0, at, "location")?;
                 }
-                LocData::Fused(parts) => parts.iter().try_for_each(|part| before(part.0, at, "location"))?,
+                LocData::Fused(parts) => parts.iter().try_for_each(|part| require_earlier(part.0, at, "location"))?,
             }
         }
         for (scope, data) in self.scopes.iter() {
             let at = scope.0 as usize;
             match data {
                 ScopeData::File { name, directory } => {
-                    named(name)?;
-                    named(directory)?;
+                    require_name(name)?;
+                    require_name(directory)?;
                 }
-                ScopeData::CompileUnit { file } => before(file.0, at, "scope")?,
+                ScopeData::CompileUnit { file } => require_earlier(file.0, at, "scope")?,
                 ScopeData::Subprogram { file, compile_unit, name, linkage_name, .. } => {
-                    named(name)?;
-                    named(linkage_name)?;
-                    before(file.0, at, "scope")?;
-                    before(compile_unit.0, at, "scope")?;
+                    require_name(name)?;
+                    require_name(linkage_name)?;
+                    require_earlier(file.0, at, "scope")?;
+                    require_earlier(compile_unit.0, at, "scope")?;
                 }
                 ScopeData::LexicalBlock { scope: outer, file, .. } => {
-                    before(outer.0, at, "scope")?;
-                    before(file.0, at, "scope")?;
+                    require_earlier(outer.0, at, "scope")?;
+                    require_earlier(file.0, at, "scope")?;
                 }
             }
         }
@@ -193,26 +196,27 @@ impl DebugInfo {
     }
 }
 
-/// A table under deduplication, and the new id of each old entry.
+/// A table that is being deduplicated.
 struct Dedup<K, V> {
-    known: HashMap<V, K>,
+    ids: HashMap<V, K>,
     table: Arena<K, V>,
-    of: Vec<K>,
+    /// The new id of each old entry.
+    new_ids: Vec<K>,
 }
 
 impl<K: Entity, V> Default for Dedup<K, V> {
     fn default() -> Self {
-        Dedup { known: HashMap::new(), table: Arena::new(), of: Vec::new() }
+        Dedup { ids: HashMap::new(), table: Arena::new(), new_ids: Vec::new() }
     }
 }
 
 impl<K: Entity, V: Clone + Eq + Hash> Dedup<K, V> {
     fn add(&mut self, value: V) {
-        let id = *self.known.entry(value.clone()).or_insert_with(|| self.table.push(value));
-        self.of.push(id);
+        let id = *self.ids.entry(value.clone()).or_insert_with(|| self.table.push(value));
+        self.new_ids.push(id);
     }
-    fn of(&self, id: K) -> K {
-        self.of.get(id.index()).copied().unwrap_or(id)
+    fn new_id(&self, id: K) -> K {
+        self.new_ids.get(id.index()).copied().unwrap_or(id)
     }
 }
 
@@ -225,31 +229,31 @@ mod tests {
         let mut debug = DebugInfo::default();
         let file = debug.names.push("k.py".into());
         // Each level doubles the paths to the bottom, an unknown location.
-        let mut hollow = Loc::UNKNOWN;
+        let mut positionless = Loc::UNKNOWN;
         for _ in 0..64 {
-            hollow = debug.locs.push(LocData::Fused(vec![hollow, hollow]));
+            positionless = debug.locs.push(LocData::Fused(vec![positionless, positionless]));
         }
-        assert_eq!(debug.position(hollow), None);
+        assert_eq!(debug.position(positionless), None);
         let mut deep = debug.locs.push(LocData::Source { file, line: 7, column: 3, scope: None });
         for _ in 0..1_000_000 {
             deep = debug.locs.push(LocData::CallSite { callee: deep, caller: Loc::UNKNOWN });
         }
-        let both = debug.locs.push(LocData::Fused(vec![hollow, deep]));
+        let both = debug.locs.push(LocData::Fused(vec![positionless, deep]));
         assert_eq!(debug.position(both), Some(("k.py", 7, 3)));
     }
 
     #[test]
-    fn what_tables_have_twice_is_there_once() {
+    fn duplicate_entries_are_merged() {
         let mut debug = DebugInfo::default();
         let files = ["k.py", "k.py"].map(|name| debug.names.push(name.into()));
         let scopes = files.map(|name| debug.scopes.push(ScopeData::File { name, directory: files[0] }));
         let of = |file, scope| LocData::Source { file, line: 1, column: 2, scope: Some(scope) };
         let [first, second] = [0, 1].map(|i| debug.locs.push(of(files[i], scopes[1 - i])));
         debug.locs.push(LocData::CallSite { callee: second, caller: first });
-        let (once, same) = debug.each_once();
+        let (once, new_ids) = debug.deduplicated();
         assert_eq!((once.names.len(), once.scopes.len(), once.locs.len()), (1, 1, 3));
-        assert_eq!(same, [0, 1, 1, 2].map(Loc));
+        assert_eq!(new_ids, [0, 1, 1, 2].map(Loc));
         assert_eq!(once.locs[Loc(2)], LocData::CallSite { callee: Loc(1), caller: Loc(1) });
-        assert_eq!(once.each_once(), (once.clone(), [0, 1, 2].map(Loc).into()));
+        assert_eq!(once.deduplicated(), (once.clone(), [0, 1, 2].map(Loc).into()));
     }
 }

@@ -1,14 +1,14 @@
-//! Locations in the notation of NVIDIA's tileiras, which precede a message: complete, with debug scopes, where NVIDIA's output has
-//! aliases.
+//! Locations in the notation that NVIDIA's tileiras prints before a message. This form spells out the debug scopes, which NVIDIA's
+//! output abbreviates by attribute aliases.
 //!
-//! Clients parse these lines. cuTile Python parses `loc("file":3:7): error:`, but cannot print the resulting exception. It leaves a
-//! location with a scope, as in its own bytecode, in the message.
+//! Clients parse these lines. cuTile Python parses `loc("file":3:7): error:`, but cannot print the resulting exception. A location
+//! with a scope, as in cuTile's own bytecode, does not match this pattern, so cuTile leaves it in the message.
 
 use crate::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 
-/// Longer texts do not help a reader, and shared parts could expand without bound.
-const LONGEST: usize = 1 << 14;
-const DEEPEST: usize = 64;
+/// Limits on the length and depth of a location. Longer texts do not help a reader, and shared parts could expand without bound.
+const MAX_LENGTH: usize = 1 << 14;
+const MAX_DEPTH: usize = 64;
 
 impl DebugInfo {
     /// The complete location; none without a position or above the size limits.
@@ -26,9 +26,10 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Only the outermost builtin location has `loc()` around it; a location of the dialect is an attribute without it.
+    /// Writes a location. Only the outermost location has `loc()` around it. A `di_loc` has none, because it is an attribute of the
+    /// dialect.
     fn loc(&mut self, loc: Loc, outermost: bool, depth: usize) -> Option<()> {
-        if depth > DEEPEST || self.out.len() > LONGEST {
+        if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
         }
         let (open, close) = if outermost { ("loc(", ")") } else { ("", "") };
@@ -64,9 +65,9 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// The field implies the kind of a scope if `named` is set.
+    /// Writes a scope. `named` also writes its kind, where the field that contains it does not imply the kind.
     fn scope(&mut self, scope: Scope, named: bool, depth: usize) -> Option<()> {
-        if depth > DEEPEST || self.out.len() > LONGEST {
+        if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
         }
         let data = &self.debug.scopes[scope];
@@ -93,7 +94,7 @@ impl Writer<'_> {
                 self.string(*linkage_name);
                 self.push(&[", compileUnit = "]);
                 self.scope(*compile_unit, false, depth + 1)?;
-                self.unless_zero("scopeLine", *scope_line);
+                self.push_unless_zero("scopeLine", *scope_line);
                 self.push(if *declaration { &[", flags = declaration"] } else { &[] });
             }
             ScopeData::LexicalBlock { scope, file, line, column } => {
@@ -102,7 +103,7 @@ impl Writer<'_> {
                 self.push(&[", file = "]);
                 self.scope(*file, false, depth + 1)?;
                 self.push(&[&format!(", line = {line}")]);
-                self.unless_zero("column", *column);
+                self.push_unless_zero("column", *column);
             }
         }
         self.push(&[">"]);
@@ -113,7 +114,7 @@ impl Writer<'_> {
         self.out.extend(parts.iter().copied());
     }
 
-    fn unless_zero(&mut self, name: &str, value: u32) {
+    fn push_unless_zero(&mut self, name: &str, value: u32) {
         if value != 0 {
             self.push(&[&format!(", {name} = {value}")]);
         }

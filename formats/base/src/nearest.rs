@@ -1,9 +1,9 @@
 //! Spelling suggestions: the candidate closest to a misspelled word.
 
-/// The closest candidate, if at most two of five letters differ.
+/// The closest candidate, if its edit distance is at most two fifths of its length (of 3 letters, if it is shorter).
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let near = |candidate: &&str| distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
-    candidates.into_iter().filter(near).min_by_key(|candidate| distance(candidate, word))
+    let is_near = |candidate: &&str| distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
+    candidates.into_iter().filter(is_near).min_by_key(|candidate| distance(candidate, word))
 }
 
 /// `; did you mean 'X'?`, or nothing.

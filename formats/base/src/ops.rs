@@ -31,7 +31,7 @@
 
 use crate::ir::{Region, Value};
 
-/// A field of an op, with the operands and regions it contains.
+/// The type of an op's field, which may contain operands and regions.
 pub trait Field {
     fn values(&self, _f: &mut dyn FnMut(Value)) {}
     fn values_mut(&mut self, _f: &mut dyn FnMut(&mut Value)) {}
@@ -75,7 +75,7 @@ impl<F: Field> Field for Vec<F> {
     }
 }
 
-/// Declares field types without operands and regions.
+/// Declares types of fields that contain neither operands nor regions.
 #[macro_export]
 macro_rules! plain_fields {
     ($($ty:ty),* $(,)?) => { $(impl $crate::ops::Field for $ty {})* };
@@ -87,7 +87,7 @@ plain_fields! {
     numerics::arith::Unary, numerics::arith::Binary, numerics::arith::Compare, numerics::arith::Convert, numerics::arith::Fma,
 }
 
-/// An op enum of another format can be the variant `Core`, which comes first.
+/// Defines an op enum from its table. `includes ENUM` adds the ops of another enum as the first variant, `Core`.
 #[macro_export]
 macro_rules! ops {
     ($(#[$meta:meta])* pub enum $name:ident $(includes $inner:ty,)? with $effects:ty { $($(#[$doc:meta])* $variant:ident $mnemonic:literal $($terminator:ident)? { $($field:ident : $ty:ty),* $(,)? } = $effect:expr),* $(,)? }) => {

@@ -5,17 +5,17 @@ use crate::rules::MiddleOp;
 use base::{Body, Region};
 use numerics::arith::Binary;
 
-/// The operation of a body, if it is a single commutative one.
-pub fn commutative<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Option<Binary> {
+/// Returns the operation of a combiner body, if the body is a single commutative op on both arguments.
+pub fn single_commutative_op<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Option<Binary> {
     let block = &body.blocks[body.block_of(region)];
     let [op, end] = block.ops[..] else { return None };
     let Some(Core::Binary { kind, lhs, rhs }) = body.ops[op].kind.core() else { return None };
-    let both = [*lhs, *rhs] == block.args[..] || [*rhs, *lhs] == block.args[..];
-    (both && body.ops[end].kind.operands()[..] == body.ops[op].results[..] && kind.is_commutative()).then_some(*kind)
+    let uses_both_args = [*lhs, *rhs] == block.args[..] || [*rhs, *lhs] == block.args[..];
+    (uses_both_args && body.ops[end].kind.operands()[..] == body.ops[op].results[..] && kind.is_commutative()).then_some(*kind)
 }
 
-/// Returns whether a thread combines its even elements apart from its odd ones. Neighbouring registers then form pairs (for packed
-/// instructions) until two elements are left. Otherwise neighbours are combined with each other.
-pub fn evens_apart(operation: Option<Binary>) -> bool {
+/// Returns whether a thread combines its elements at even positions apart from those at odd positions, until two results are left.
+/// Reason: neighbouring registers then form the pairs of packed instructions. Otherwise it combines neighbours with each other.
+pub fn combines_evens_separately(operation: Option<Binary>) -> bool {
     matches!(operation, Some(Binary::AddF { .. } | Binary::MulF { .. }))
 }

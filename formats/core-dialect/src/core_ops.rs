@@ -10,18 +10,19 @@ use numerics::arith;
 base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
 crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
-/// Possible numbers of CTAs in a cluster that shares a tile block.
-pub const RANKS: [u32; 2] = [2, 4];
+/// The numbers of CTAs that a cluster may have. The CTAs of a cluster share a tile block.
+pub const CLUSTER_SIZES: [u32; 2] = [2, 4];
 
 /// The promise of an `assume` op about its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// A multiple of `divisor`; for a tile at every `every`-th element along dimension `along`, with steps of one between.
+    /// Every element is a multiple of `divisor`. With `every` and `along`, only each `every`-th element along dimension `along` is
+    /// a multiple, and the elements between increase by one.
     DivBy { divisor: u64, every: Option<i64>, along: Option<i64> },
-    /// Within the bounds, both included, as signed numbers.
+    /// Every element is within the bounds, both included, as a signed number.
     Bounded { low: Option<i64>, high: Option<i64> },
-    /// Equal within groups of these extents.
+    /// The elements within each group of these extents are equal.
     SameElements { groups: Vec<i64> },
 }
 
@@ -73,17 +74,18 @@ base::ops! {
         /// Result dimension `k` is operand dimension `order[k]`.
         Permute "permute" { x: Value, order: Vec<u32> } = Effect::Nothing,
         Cat "cat" { lhs: Value, rhs: Value, dim: u32 } = Effect::Nothing,
-        /// The slice whose number along each dimension the indices give.
+        /// A slice of `x`. Along each dimension, slice number `i` starts at element `i * extent of the result`.
         Extract "extract" { x: Value, indices: Vec<Value> } = Effect::Nothing,
+        /// `into`, where `x` replaces the slice with these indices.
         Insert "insert" { x: Value, into: Value, indices: Vec<Value> } = Effect::Nothing,
         /// The bytes of a one-dimensional tile as elements of another width.
         Reinterpret "reinterpret" { x: Value } = Effect::Nothing,
 
         BlockId "block_id" { axis: u32 } = Effect::Nothing,
         BlockCount "block_count" { axis: u32 } = Effect::Nothing,
-        /// The rank in the cluster of this CTA, which shares a tile block with the others.
+        /// The rank of this CTA in its cluster. The CTAs of a cluster share a tile block.
         ClusterRank "cluster_rank" {} = Effect::Nothing,
-        /// A strided object; `sizes` and `strides` are the numbers that its type leaves open.
+        /// A strided object in memory; `sizes` and `strides` are the numbers that are `?` in its type.
         MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
         MakeView "make_view" { memref: Value } = Effect::Nothing,
         /// The extents of a memref, one result a dimension.
@@ -107,7 +109,8 @@ base::ops! {
         Assert "assert" { cond: Value, message: String } = Effect::Stops,
         Print "print" { format: String, args: Vec<Value>, token: Option<Value> } = Effect::Prints,
 
-        /// Both regions end in `yield` (or leave); the results are the yielded values.
+        /// Each region ends in `yield`, or in a terminator that leaves the `if` (`continue`, `break`, `return`). The results are
+        /// the yielded values.
         If "if" { cond: Value, then: Region, otherwise: Region } = Effect::Branches,
         /// Runs `body(i, carried…)` for i = lower, lower + step, … below upper. The body ends in `continue`.
         For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region } = Effect::Branches,
@@ -118,14 +121,15 @@ base::ops! {
         Break "break" terminator { values: Vec<Value> } = Effect::Leaves,
         Return "return" terminator {} = Effect::Leaves,
 
-        /// Stops the kernel if an element of `index` is outside 0 to `extent`, and not the smallest number, which stands for no
-        /// access. The op reports one such element with the message and the extent. Both are i64.
+        /// Stops the kernel if an element of `index` is negative or at least `extent`, and reports the element with the message and
+        /// the extent. `index` and `extent` are i64. The smallest i64 is valid: it stands for no access.
         CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
 
         /// The number of tile blocks that this CTA processes under cluster launch control (CLC). It counts its own and those stolen
         /// from CTAs that have not started. A loop runs from 0 up to it in steps of 1.
         ClcBlockCount "clc_block_count" {} = Effect::Nothing,
-        /// The index along an axis of the tile block of an iteration of that loop; `iteration` is the loop's counter.
+        /// The index, along an axis, of the tile block that an iteration of the loop over `clc_block_count` processes.
+        /// `iteration` is the counter of that loop.
         ClcBlockId "clc_block_id" { iteration: Value, axis: u32 } = Effect::Nothing,
     }
 }

@@ -7,6 +7,7 @@ pub mod components;
 pub mod core_ops;
 pub mod memory;
 pub mod persistent_loops;
+pub mod region_edges;
 pub mod region_nesting;
 pub mod rules;
 pub mod tile;

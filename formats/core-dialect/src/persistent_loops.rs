@@ -6,16 +6,17 @@ use base::ir::{Op, Operation};
 use base::{Body, Value};
 use std::collections::BTreeSet;
 
-/// Returns whether a `for` starts at the CTA's own number and advances in steps, up to an end that is the same for all CTAs. Only
-/// as many such CTAs are launched as can be resident. `core` returns the core op of an op.
+/// Returns whether a `for` is the loop of a persistent kernel: it starts at the block index of the CTA, advances by more than one
+/// or by the grid size, and ends at a bound that is the same for all CTAs. Such a kernel launches only as many CTAs as can be
+/// resident. `core` returns the core op of an op.
 pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl Fn(&O) -> Option<&Core>) -> bool {
     let Some(Core::For { lower, upper, step, .. }) = core(&body.ops[for_op].kind) else { return false };
-    let has = |value: Value, is_it: fn(&Core) -> bool| is_computed_from(body, value, &core, is_it);
-    let of_block = |value| has(value, |core| matches!(core, Core::BlockId { .. }));
-    let of_grid = |value| has(value, |core| matches!(core, Core::BlockCount { .. }));
-    let steps = body.defining_op(*step).and_then(|op| core(&body.ops[op].kind));
-    let in_steps = matches!(steps, Some(Core::Constant { value: Dense::Splat(2..) })) || of_grid(*step);
-    of_block(*lower) && in_steps && !of_block(*upper)
+    let depends_on = |value: Value, is_source: fn(&Core) -> bool| is_computed_from(body, value, &core, is_source);
+    let depends_on_block_id = |value| depends_on(value, |core| matches!(core, Core::BlockId { .. }));
+    let depends_on_grid_size = |value| depends_on(value, |core| matches!(core, Core::BlockCount { .. }));
+    let step_op = body.defining_op(*step).and_then(|op| core(&body.ops[op].kind));
+    let skips_tile_blocks = matches!(step_op, Some(Core::Constant { value: Dense::Splat(2..) })) || depends_on_grid_size(*step);
+    depends_on_block_id(*lower) && skips_tile_blocks && !depends_on_block_id(*upper)
 }
 
 /// Returns whether an op is a `for` over the tile blocks that a CTA processes under cluster launch control.
@@ -24,18 +25,18 @@ pub fn is_clc_loop<O: Operation, T>(body: &Body<O, T>, kind: Option<&Core>, core
     body.defining_op(*upper).is_some_and(|op| matches!(core(&body.ops[op].kind), Some(Core::ClcBlockCount {})))
 }
 
-/// Returns whether the computation of a value contains an op of a kind.
+/// Returns whether a value is computed from an op that `is_source` accepts, through pure core ops.
 fn is_computed_from<O: Operation, T>(
     body: &Body<O, T>,
     value: Value,
     core: &impl Fn(&O) -> Option<&Core>,
-    is_it: fn(&Core) -> bool,
+    is_source: fn(&Core) -> bool,
 ) -> bool {
     let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
     while let Some(value) = work.pop() {
         let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
         match core(&body.ops[op].kind) {
-            Some(core) if is_it(core) => return true,
+            Some(core) if is_source(core) => return true,
             Some(core) if core.is_pure() => work.extend(body.ops[op].kind.operands()),
             _ => {}
         }

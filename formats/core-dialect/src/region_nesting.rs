@@ -7,44 +7,45 @@ use base::{Block, Body, Region};
 use std::collections::BTreeMap;
 
 pub struct RegionNesting {
-    around: BTreeMap<Block, Op>,
-    blocks: Vec<Option<Block>>,
-    /// For each construct, the ops that leave it or continue it.
-    ends: BTreeMap<Op, Vec<Op>>,
+    op_around: BTreeMap<Block, Op>,
+    block_of: Vec<Option<Block>>,
+    /// For each construct, the terminators that leave it or continue it.
+    terminators: BTreeMap<Op, Vec<Op>>,
 }
 
 impl RegionNesting {
     pub fn of<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> RegionNesting {
         let all = body.walk(region);
-        let mut around = BTreeMap::new();
+        let mut op_around = BTreeMap::new();
         for &op in &all {
             let regions = body.ops[op].kind.regions();
-            around.extend(regions.into_iter().map(|region| (body.block_of(region), op)));
+            op_around.extend(regions.into_iter().map(|region| (body.block_of(region), op)));
         }
-        let mut nesting = RegionNesting { around, blocks: body.op_blocks(), ends: BTreeMap::new() };
+        let mut nesting = RegionNesting { op_around, block_of: body.op_blocks(), terminators: BTreeMap::new() };
         for &op in all.iter().filter(|op| body.ops[**op].kind.is_terminator()) {
-            if let Some(construct) = nesting.ended_by(body, op) {
-                nesting.ends.entry(construct).or_default().push(op);
+            if let Some(construct) = nesting.construct_of_terminator(body, op) {
+                nesting.terminators.entry(construct).or_default().push(op);
             }
         }
         nesting
     }
 
     /// The op whose region contains a block.
-    pub fn around(&self, block: Block) -> Option<Op> {
-        self.around.get(&block).copied()
+    pub fn op_around(&self, block: Block) -> Option<Op> {
+        self.op_around.get(&block).copied()
     }
     /// The op around an op.
     pub fn parent(&self, op: Op) -> Option<Op> {
-        self.around(self.blocks[op.0 as usize]?)
+        self.op_around(self.block_of[op.0 as usize]?)
     }
-    /// The ops that leave a construct or continue it.
-    pub fn ends(&self, construct: Op) -> &[Op] {
-        self.ends.get(&construct).map_or(&[], Vec::as_slice)
+    /// The terminators that leave a construct or continue it.
+    pub fn terminators(&self, construct: Op) -> &[Op] {
+        self.terminators.get(&construct).map_or(&[], Vec::as_slice)
     }
 
-    /// The construct that an op ends, or whose next iteration it starts.
-    pub fn ended_by<O: MiddleOp, T>(&self, body: &Body<O, T>, op: Op) -> Option<Op> {
+    /// The construct that a terminator leaves, or whose next iteration it starts. None for `return` and for ops that are no
+    /// terminators.
+    pub fn construct_of_terminator<O: MiddleOp, T>(&self, body: &Body<O, T>, op: Op) -> Option<Op> {
         let core = |op: Op| body.ops[op].kind.core();
         let mut at = self.parent(op);
         while let Some(construct) = at {

@@ -154,21 +154,21 @@ impl TypeText for Elem {
 
 impl TypeText for MemRef {
     fn print(&self) -> String {
-        let extents: String = self.sizes.iter().map(|size| format!("{}x", open_number(*size))).collect();
-        let strides: Vec<String> = self.strides.iter().map(|stride| open_number(*stride)).collect();
+        let extents: String = self.sizes.iter().map(|size| format!("{}x", number_or_question_mark(*size))).collect();
+        let strides: Vec<String> = self.strides.iter().map(|stride| number_or_question_mark(*stride)).collect();
         let space = if self.space == Space::Global { String::new() } else { format!(", {}", to_text(&self.space)) };
         let scope = if self.alias_scope == 0 { String::new() } else { format!(", scope: {}", self.alias_scope) };
         format!("memref<{extents}{}, strides: [{}]{space}{scope}>", self.elem, strides.join(", "))
     }
     fn parse(text: &str) -> Option<Self> {
-        let mut words = Words::of(text, "memref")?;
-        let mut extents: Vec<&str> = words.next()?.split('x').collect();
+        let mut parts_left = TypeParts::of(text, "memref")?;
+        let mut extents: Vec<&str> = parts_left.next()?.split('x').collect();
         let elem = Scalar::parse(extents.pop()?)?;
-        let sizes = extents.into_iter().map(parse_open_number).collect::<Option<_>>()?;
-        let strides = list(words.field("strides")?, parse_open_number)?;
-        let alias_scope = words.field("scope").map_or(Some(0), |scope| scope.parse().ok().filter(|scope| *scope != 0))?;
-        let space = words.next().map_or(Some(Space::Global), from_text)?;
-        words.is_empty().then_some(MemRef { elem, space, sizes, strides, alias_scope })
+        let sizes = extents.into_iter().map(parse_number_or_question_mark).collect::<Option<_>>()?;
+        let strides = list(parts_left.field("strides")?, parse_number_or_question_mark)?;
+        let alias_scope = parts_left.field("scope").map_or(Some(0), |scope| scope.parse().ok().filter(|scope| *scope != 0))?;
+        let space = parts_left.next().map_or(Some(Space::Global), from_text)?;
+        parts_left.is_empty().then_some(MemRef { elem, space, sizes, strides, alias_scope })
     }
 }
 
@@ -186,31 +186,31 @@ impl TypeText for View {
         format!("view<{}, {}{dims}{kind}{padding}>", tile.join("x"), self.memref.print())
     }
     fn parse(text: &str) -> Option<Self> {
-        let mut words = Words::of(text, "view")?;
-        let tile = words.next()?;
+        let mut parts_left = TypeParts::of(text, "view")?;
+        let tile = parts_left.next()?;
         let tile: Shape =
             tile.split('x').filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
-        let memref = MemRef::parse(words.next()?)?;
+        let memref = MemRef::parse(parts_left.next()?)?;
         let in_order = || Some((0..tile.len() as u32).collect());
-        let dim_map = words.field("dims").map_or_else(in_order, from_text)?;
-        let steps = words.field("steps").map(from_text);
-        let kind = match (steps, words.field("gather")) {
+        let dim_map = parts_left.field("dims").map_or_else(in_order, from_text)?;
+        let steps = parts_left.field("steps").map(from_text);
+        let kind = match (steps, parts_left.field("gather")) {
             (None, None) => ViewKind::Partition,
             (Some(steps), None) => ViewKind::Strided { steps: steps? },
             (None, Some(dim)) => ViewKind::Gather { sparse_dim: dim.parse().ok()? },
             _ => return None,
         };
-        let padding = words.field("padding").map_or(Some(None), |padding| from_text(padding).map(Some))?;
-        words.is_empty().then_some(View { memref, tile, dim_map, kind, padding })
+        let padding = parts_left.field("padding").map_or(Some(None), |padding| from_text(padding).map(Some))?;
+        parts_left.is_empty().then_some(View { memref, tile, dim_map, kind, padding })
     }
 }
 
-/// A number that a type may leave open.
-fn open_number(number: Option<u64>) -> String {
+/// An extent or stride of a memref type; `?` if it is an operand of the defining op.
+fn number_or_question_mark(number: Option<u64>) -> String {
     number.map_or("?".into(), |number| number.to_string())
 }
 
-fn parse_open_number(text: &str) -> Option<Option<u64>> {
+fn parse_number_or_question_mark(text: &str) -> Option<Option<u64>> {
     if text == "?" { Some(None) } else { text.parse().ok().map(Some) }
 }
 
@@ -220,12 +220,12 @@ fn list<T>(text: &str, item: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
 }
 
 /// The parts between the brackets of `name<…>`; fields may be in any order after the other parts.
-struct Words<'a> {
+struct TypeParts<'a> {
     parts: std::collections::VecDeque<&'a str>,
 }
 
-impl<'a> Words<'a> {
-    fn of(text: &'a str, name: &str) -> Option<Words<'a>> {
+impl<'a> TypeParts<'a> {
+    fn of(text: &'a str, name: &str) -> Option<TypeParts<'a>> {
         let inner = text.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')?;
         let mut depth = 0i32;
         let parts = inner.split(|c| {
@@ -236,7 +236,7 @@ impl<'a> Words<'a> {
             }
             c == ',' && depth == 0
         });
-        Some(Words { parts: parts.map(str::trim).collect() })
+        Some(TypeParts { parts: parts.map(str::trim).collect() })
     }
     fn next(&mut self) -> Option<&'a str> {
         self.parts.pop_front()

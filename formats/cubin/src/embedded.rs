@@ -13,7 +13,7 @@ const KIND_ELF: u16 = 2;
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
 /// Maximum bytes of a decompressed entry.
-const MOST: u64 = 1 << 30;
+const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
 /// PTX in a container, and its architecture in the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub fn is_fatbin(bytes: &[u8]) -> bool {
 pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the PTX in {name}: {what}"));
     if is_fatbin(bytes) {
-        return of_fatbins(bytes).map_err(damaged);
+        return ptx_of_fatbins(bytes).map_err(damaged);
     }
-    if let Some(text) = of_debug_section(bytes) {
+    if let Some(text) = ptx_of_debug_section(bytes) {
         return Ok(vec![Ptx { architecture: None, text }]);
     }
     let Ok(file) = object::File::parse(bytes) else { return Ok(Vec::new()) };
@@ -41,14 +41,14 @@ pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     for section in file.sections() {
         // Relocatable device code (`-dc`) has a section of its own.
         if matches!(section.name(), Ok(".nv_fatbin" | "__nv_relfatbin")) {
-            all.extend(of_fatbins(section.data().unwrap_or_default()).map_err(damaged)?);
+            all.extend(ptx_of_fatbins(section.data().unwrap_or_default()).map_err(damaged)?);
         }
     }
     Ok(all)
 }
 
 /// The PTX that `ptxas -g` stores in a cubin, with a zero at the end of each line.
-fn of_debug_section(bytes: &[u8]) -> Option<String> {
+fn ptx_of_debug_section(bytes: &[u8]) -> Option<String> {
     type Header = elf::FileHeader64<Endianness>;
     let header = Header::parse(bytes).ok()?;
     let endian = header.endian().ok().filter(|endian| header.e_machine(*endian) == elf::EM_CUDA)?;
@@ -59,69 +59,71 @@ fn of_debug_section(bytes: &[u8]) -> Option<String> {
     Some(text).filter(|text| text.contains(".version"))
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+fn read_number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let mut all = [0; 8];
     all[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
     Some(u64::from_le_bytes(all))
 }
 
 /// The PTX of consecutive fatbins, as a linker concatenates them.
-fn of_fatbins(bytes: &[u8]) -> Result<Vec<Ptx>, String> {
-    let mut all = Vec::new();
+fn ptx_of_fatbins(bytes: &[u8]) -> Result<Vec<Ptx>, String> {
+    let mut found = Vec::new();
     each_entry(bytes, KIND_PTX, |architecture, text| {
         let text = String::from_utf8(text).map_err(|_| "it is not text")?;
-        all.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
+        found.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
         Ok(())
     })?;
-    Ok(all)
+    Ok(found)
 }
 
 /// The cubins of consecutive fatbins.
 pub(crate) fn cubins_of_fatbins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let mut all = Vec::new();
+    let mut found = Vec::new();
     each_entry(bytes, KIND_ELF, |_, cubin| {
-        all.push(cubin);
+        found.push(cubin);
         Ok(())
     })?;
-    Ok(all)
+    Ok(found)
 }
 
 /// Calls `take` with the architecture and the payload of each entry of a kind.
 fn each_entry(mut bytes: &[u8], kind: u16, mut take: impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
-    let cut = || "its fatbin is incomplete".to_string();
+    let incomplete = || "its fatbin is incomplete".to_string();
     while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
         let start = 4 * at;
-        let header = number::<2>(bytes, start + 6).ok_or_else(cut)? as usize;
-        let length = number::<8>(bytes, start + 8).and_then(|length| usize::try_from(length).ok()).ok_or_else(cut)?;
+        let header = read_number::<2>(bytes, start + 6).ok_or_else(incomplete)? as usize;
+        let length = read_number::<8>(bytes, start + 8).and_then(|length| usize::try_from(length).ok()).ok_or_else(incomplete)?;
         let first = start + header.max(HEADER);
-        let body = first.checked_add(length).and_then(|end| bytes.get(first..end)).ok_or_else(cut)?;
-        entries(body, kind, &mut take)?;
+        let body = first.checked_add(length).and_then(|end| bytes.get(first..end)).ok_or_else(incomplete)?;
+        each_payload(body, kind, &mut take)?;
         bytes = &bytes[first + length..];
     }
     Ok(())
 }
 
-fn entries(mut body: &[u8], wanted: u16, take: &mut impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
-    let cut = || "an entry of its fatbin is incomplete".to_string();
+/// Calls `take` for the entries of one fatbin.
+fn each_payload(mut body: &[u8], requested: u16, take: &mut impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
+    let incomplete = || "an entry of its fatbin is incomplete".to_string();
     while body.len() >= 0x40 {
-        let field = |at| number::<4>(body, at).ok_or_else(cut);
-        let (kind, header) = (number::<2>(body, 0).ok_or_else(cut)? as u16, field(4)? as usize);
-        let size = number::<8>(body, 8).and_then(|size| usize::try_from(size).ok()).ok_or_else(cut)?;
-        let end = header.checked_add(size).filter(|end| header >= 0x40 && *end <= body.len()).ok_or_else(cut)?;
-        let (compressed, architecture) = (field(0x10)? as usize, field(0x1c)? as u32);
-        let (flags, plain) = (number::<8>(body, 0x28).ok_or_else(cut)?, number::<8>(body, 0x38).ok_or_else(cut)?);
-        if kind == wanted {
+        let field = |at| read_number::<4>(body, at).ok_or_else(incomplete);
+        let (kind, header) = (read_number::<2>(body, 0).ok_or_else(incomplete)? as u16, field(4)? as usize);
+        let size = read_number::<8>(body, 8).and_then(|size| usize::try_from(size).ok()).ok_or_else(incomplete)?;
+        let end = header.checked_add(size).filter(|end| header >= 0x40 && *end <= body.len()).ok_or_else(incomplete)?;
+        let (compressed_size, architecture) = (field(0x10)? as usize, field(0x1c)? as u32);
+        let (flags, uncompressed_size) =
+            (read_number::<8>(body, 0x28).ok_or_else(incomplete)?, read_number::<8>(body, 0x38).ok_or_else(incomplete)?);
+        if kind == requested {
             let payload = &body[header..end];
-            let packed = flags & (FLAG_LZ4 | FLAG_ZSTD) != 0;
-            let payload = if packed { payload.get(..compressed).ok_or_else(cut)? } else { payload };
-            if packed && plain > MOST {
-                return Err(format!("its entry states {plain} bytes"));
+            let is_compressed = flags & (FLAG_LZ4 | FLAG_ZSTD) != 0;
+            let payload = if is_compressed { payload.get(..compressed_size).ok_or_else(incomplete)? } else { payload };
+            if is_compressed && uncompressed_size > MAX_ENTRY_BYTES {
+                return Err(format!("its entry states {uncompressed_size} bytes"));
             }
             take(
                 architecture,
                 match flags {
-                    flags if flags & FLAG_ZSTD != 0 => zstd(payload, plain)?,
-                    flags if flags & FLAG_LZ4 != 0 => lz4(payload, plain as usize).ok_or("its LZ4 block is damaged")?,
+                    flags if flags & FLAG_ZSTD != 0 => zstd(payload, uncompressed_size)?,
+                    flags if flags & FLAG_LZ4 != 0 => lz4(payload, uncompressed_size as usize).ok_or("its LZ4 block is damaged")?,
                     _ => payload.to_vec(),
                 },
             )?;
@@ -131,15 +133,15 @@ fn entries(mut body: &[u8], wanted: u16, take: &mut impl FnMut(u32, Vec<u8>) -> 
     Ok(())
 }
 
-fn zstd(payload: &[u8], plain: u64) -> Result<Vec<u8>, String> {
+fn zstd(payload: &[u8], uncompressed_size: u64) -> Result<Vec<u8>, String> {
     let decoder = ruzstd::decoding::StreamingDecoder::new(payload).map_err(|error| format!("zstd: {error}"))?;
     let mut text = Vec::new();
-    decoder.take(plain).read_to_end(&mut text).map_err(|error| format!("zstd: {error}"))?;
+    decoder.take(uncompressed_size).read_to_end(&mut text).map_err(|error| format!("zstd: {error}"))?;
     Ok(text)
 }
 
-/// Decodes an LZ4 block: sequences of literals and of a match at an earlier offset, which may overlap its output.
-fn lz4(mut block: &[u8], plain: usize) -> Option<Vec<u8>> {
+/// Decodes an LZ4 block: each sequence has literals, and then a match, which copies earlier output and may overlap its own output.
+fn lz4(mut block: &[u8], uncompressed_size: usize) -> Option<Vec<u8>> {
     fn byte(block: &mut &[u8]) -> Option<usize> {
         let (&first, rest) = block.split_first()?;
         *block = rest;
@@ -170,12 +172,12 @@ fn lz4(mut block: &[u8], plain: usize) -> Option<Vec<u8>> {
         let offset = byte(&mut block)? | byte(&mut block)? << 8;
         let count = length(&mut block, token & 15)? + 4;
         let from = out.len().checked_sub(offset).filter(|_| offset > 0)?;
-        if out.len() + count > plain {
+        if out.len() + count > uncompressed_size {
             return None;
         }
         (from..from + count).for_each(|at| out.push(out[at]));
     }
-    (out.len() == plain).then_some(out)
+    (out.len() == uncompressed_size).then_some(out)
 }
 
 #[cfg(test)]

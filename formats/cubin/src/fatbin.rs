@@ -1,4 +1,5 @@
-//! The fatbin, the container of device code in a host program: a header, then entries; here one entry with a cubin.
+//! The fatbin, the container of device code in a host program: a header, then entries. This module writes fatbins with one entry, a
+//! cubin.
 
 use base::diag::{Diagnostic, Result};
 use object::{Object, ObjectSection};
@@ -47,8 +48,8 @@ pub fn check(bytes: &[u8]) -> std::result::Result<(), &'static str> {
     let length = bytes.get(8..16).map(|length| u64::from_le_bytes(length.try_into().expect("eight bytes")));
     match length {
         Some(length) if bytes.starts_with(&MAGIC.to_le_bytes()) => {
-            let whole = (bytes.len() as u64).checked_sub(u64::from(HEADER)) == Some(length);
-            whole.then_some(()).ok_or("its fatbin is incomplete")
+            let is_complete = (bytes.len() as u64).checked_sub(u64::from(HEADER)) == Some(length);
+            is_complete.then_some(()).ok_or("its fatbin is incomplete")
         }
         _ => Err("its output is not a fatbin"),
     }
@@ -56,9 +57,9 @@ pub fn check(bytes: &[u8]) -> std::result::Result<(), &'static str> {
 
 /// Checks that a file is a complete object file.
 pub fn check_object(bytes: &[u8]) -> std::result::Result<(), String> {
-    let cut = |error: object::Error| format!("its output is not a complete object file: {error}");
-    let file = object::File::parse(bytes).map_err(cut)?;
-    file.sections().try_for_each(|section| section.data().map(|_| ())).map_err(cut)
+    let incomplete = |error: object::Error| format!("its output is not a complete object file: {error}");
+    let file = object::File::parse(bytes).map_err(incomplete)?;
+    file.sections().try_for_each(|section| section.data().map(|_| ())).map_err(incomplete)
 }
 
 /// The offset of the fatbin's address in the wrapper.

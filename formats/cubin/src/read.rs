@@ -37,6 +37,7 @@ pub struct Kernel {
     pub parameter_bytes: u32,
 }
 
+/// A parameter: its offset in the constant bank after the first parameter, and its size, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub offset: u32,
@@ -85,7 +86,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     Ok(describe(&sections, symbol_name))
 }
 
-/// The host object in a cubin; none if there is none or the file is not a cubin.
+/// The host object in a cubin; none if the cubin has none, or if the file is not a cubin.
 pub fn host_object(bytes: &[u8]) -> Option<&[u8]> {
     let header = Header::parse(bytes).ok()?;
     let endian = header.endian().ok().filter(|endian| header.e_machine(*endian) == elf::EM_CUDA)?;
@@ -96,13 +97,13 @@ pub fn host_object(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Checks that a file is a complete cubin with code for these kernels.
 pub fn check(bytes: &[u8], name: &str, kernels: &[String]) -> Result<()> {
-    let cut = |error: object::Error| Diagnostic::invalid("CUB002", format!("{name} is not a complete cubin: {error}"));
+    let incomplete = |error: object::Error| Diagnostic::invalid("CUB002", format!("{name} is not a complete cubin: {error}"));
     let cubin = read(bytes, name)?;
-    let header = Header::parse(bytes).map_err(cut)?;
-    let endian = header.endian().map_err(cut)?;
-    header.program_headers(endian, bytes).map_err(cut)?;
-    for section in header.sections(endian, bytes).map_err(cut)?.iter() {
-        section.data(endian, bytes).map_err(cut)?;
+    let header = Header::parse(bytes).map_err(incomplete)?;
+    let endian = header.endian().map_err(incomplete)?;
+    header.program_headers(endian, bytes).map_err(incomplete)?;
+    for section in header.sections(endian, bytes).map_err(incomplete)?.iter() {
+        section.data(endian, bytes).map_err(incomplete)?;
     }
     let has_code = |kernel: &&String| cubin.kernels.iter().any(|found| found.name == **kernel && found.code_bytes > 0);
     match kernels.iter().find(|kernel| !has_code(kernel)) {
@@ -123,7 +124,7 @@ fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'
             cubin.target = rest.split(' ').next().unwrap_or(rest).trim().to_string();
         }
     }
-    // The attributes in the common section, by kernel.
+    // The attributes in the common section, by kernel name and kind.
     let mut common: BTreeMap<(&str, u8), u32> = BTreeMap::new();
     for (kind, value) in find(".nv.info").map(|section| attributes(section.bytes)).unwrap_or_default() {
         if let (Some(symbol), Some(number)) = (word(&value, 0), word(&value, 4)) {
@@ -136,8 +137,8 @@ fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'
         kernel.registers = common.get(&(name, attribute::REGISTERS)).copied().unwrap_or(0);
         kernel.stack = common.get(&(name, attribute::FRAME_SIZE)).copied().unwrap_or(0);
         kernel.shared = find(&format!(".nv.shared.{name}")).map_or(0, |section| section.size);
-        let own = find(&format!(".nv.info.{name}")).map(|section| attributes(section.bytes)).unwrap_or_default();
-        own.iter().for_each(|(kind, value)| kernel.take(*kind, value));
+        let kernel_attributes = find(&format!(".nv.info.{name}")).map(|section| attributes(section.bytes)).unwrap_or_default();
+        kernel_attributes.iter().for_each(|(kind, value)| kernel.add_attribute(*kind, value));
         kernel.parameters.sort_by_key(|parameter| parameter.offset);
         cubin.kernels.push(kernel);
     }
@@ -145,7 +146,7 @@ fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'
 }
 
 impl Kernel {
-    fn take(&mut self, kind: u8, value: &[u8]) {
+    fn add_attribute(&mut self, kind: u8, value: &[u8]) {
         match kind {
             attribute::REQUIRED_THREADS => {
                 let sizes = [0, 4, 8].map(|at| word(value, at).unwrap_or(1));
@@ -168,10 +169,10 @@ impl Kernel {
 fn attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     const WITH_LENGTH: u8 = 4;
     let mut found = Vec::new();
-    while let [shape, kind, low, high, rest @ ..] = bytes {
-        let length = if *shape == WITH_LENGTH { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
+    while let [value_form, kind, low, high, rest @ ..] = bytes {
+        let length = if *value_form == WITH_LENGTH { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
         let Some(value) = rest.get(..length) else { break };
-        found.push((*kind, if *shape == WITH_LENGTH { value.to_vec() } else { vec![*low, *high] }));
+        found.push((*kind, if *value_form == WITH_LENGTH { value.to_vec() } else { vec![*low, *high] }));
         bytes = &rest[length..];
     }
     found
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cubin_is_refused() {
+    fn other_files_are_refused() {
         for bytes in [&b""[..], b"\x7fELF", &[0; 100]] {
             assert!(read(bytes, "x").is_err());
         }

@@ -1,8 +1,8 @@
 //! Element-wise scalar operations of `.tile`, `.aa`, `.as` and `.sched`, and their semantics.
 //!
-//! The enums name the operations; `eval` applies one to a value's bits, `along` to all elements of a tile. Where Tile IR leaves
-//! freedom (approximate functions), the result is correctly rounded, or the host's `f64` function rounded once; both are
-//! deterministic.
+//! The enums name the operations. `eval` applies an operation to the bits of a value, `eval_lanes` to all elements of a tile. Where
+//! Tile IR does not fix a result (approximate functions), the result is correctly rounded, or the result of the host's `f64`
+//! function rounded once. Both are deterministic.
 
 mod convert;
 mod double;
@@ -16,9 +16,9 @@ pub use word::{Lanes, Word};
 
 use crate::Scalar;
 use serde::{Deserialize, Serialize};
-use word::{Along, Map2, Once};
+use word::{AllElements, Map2, OneElement};
 
-/// The rounding of an inexact result. The numbers are those of the bytecode.
+/// The rounding of an inexact result. The order of variants is the bytecode's numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
@@ -39,7 +39,7 @@ pub enum Signedness {
     Signed,
 }
 
-/// Promises that an integer operation does not wrap. They do not change defined results.
+/// The promise of the program that an integer operation does not wrap. It does not change results that do not wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -189,17 +189,17 @@ impl Unary {
 
     /// The bits of the result for operand bits `x` of type `ty`.
     pub fn eval(self, ty: Scalar, x: u64) -> u64 {
-        if self.is_int() { int::unary(self, ty, Once([x])) } else { float::unary(self, ty, Once([x])) }
+        if self.is_int() { int::unary(self, ty, OneElement([x])) } else { float::unary(self, ty, OneElement([x])) }
     }
 
     /// As `eval`, for all elements.
-    pub fn along(self, ty: Scalar, x: &Lanes) -> Lanes {
-        if self.is_int() { int::unary(self, ty, Along([x])) } else { float::unary(self, ty, Along([x])) }
+    pub fn eval_lanes(self, ty: Scalar, x: &Lanes) -> Lanes {
+        if self.is_int() { int::unary(self, ty, AllElements([x])) } else { float::unary(self, ty, AllElements([x])) }
     }
 }
 
 impl Binary {
-    /// Whether swapping the operands keeps the result, except for the bits of a NaN.
+    /// Returns whether swapping the operands keeps the result, except for the bits of a NaN.
     pub fn is_commutative(self) -> bool {
         use Binary::*;
         match self {
@@ -222,11 +222,11 @@ impl Binary {
 
     /// The bits of the result for operands of type `ty`; the power of `PowI` is an i64.
     pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
-        if self.is_int() { int::binary(self, ty, Once([a, b])) } else { float::binary(self, ty, Once([a, b])) }
+        if self.is_int() { int::binary(self, ty, OneElement([a, b])) } else { float::binary(self, ty, OneElement([a, b])) }
     }
 
-    pub fn along(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
-        if self.is_int() { int::binary(self, ty, Along([a, b])) } else { float::binary(self, ty, Along([a, b])) }
+    pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
+        if self.is_int() { int::binary(self, ty, AllElements([a, b])) } else { float::binary(self, ty, AllElements([a, b])) }
     }
 }
 
@@ -240,30 +240,30 @@ impl Compare {
 
     /// 1 or 0, for operands of type `ty`.
     pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
-        self.apply(ty, Once([a, b]))
+        self.apply(ty, OneElement([a, b]))
     }
 
-    pub fn along(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
-        self.apply(ty, Along([a, b]))
+    pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
+        self.apply(ty, AllElements([a, b]))
     }
 }
 
 impl Convert {
     pub fn eval(self, from: Scalar, to: Scalar, x: u64) -> u64 {
-        self.apply(from, to, Once([x]))
+        self.apply(from, to, OneElement([x]))
     }
 
-    pub fn along(self, from: Scalar, to: Scalar, x: &Lanes) -> Lanes {
-        self.apply(from, to, Along([x]))
+    pub fn eval_lanes(self, from: Scalar, to: Scalar, x: &Lanes) -> Lanes {
+        self.apply(from, to, AllElements([x]))
     }
 }
 
 impl Fma {
     pub fn eval(self, ty: Scalar, a: u64, b: u64, c: u64) -> u64 {
-        self.apply(ty, Once([a, b, c]))
+        self.apply(ty, OneElement([a, b, c]))
     }
 
-    pub fn along(self, ty: Scalar, a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
-        self.apply(ty, Along([a, b, c]))
+    pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
+        self.apply(ty, AllElements([a, b, c]))
     }
 }

@@ -7,7 +7,7 @@ use crate::Scalar;
 use crate::arith::Rounding;
 use crate::scalar::{FloatFormat, Special};
 
-/// The conversion of a number larger than the format's largest.
+/// The result of encoding a number that is larger than the largest number of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
     /// Infinity; NaN if the format has no infinity; the largest number if the rounding direction requires it.
@@ -17,11 +17,11 @@ pub enum Overflow {
 }
 
 /// The distance from one to the next larger number of the type.
-pub fn step(ty: Scalar) -> f64 {
+pub fn epsilon(ty: Scalar) -> f64 {
     decode(ty, encode(ty, 1.0 + f64::EPSILON, Rounding::PositiveInf, Overflow::Ieee)) - 1.0
 }
 
-/// The value of a float's bits. The conversion is exact.
+/// Converts the bits of a float to its value, exactly.
 pub fn decode(ty: Scalar, bits: u64) -> f64 {
     match ty {
         Scalar::F64 => f64::from_bits(bits),
@@ -38,10 +38,10 @@ pub fn decode(ty: Scalar, bits: u64) -> f64 {
 
 fn decode_small(format: FloatFormat, bits: u64) -> f64 {
     let mantissa = bits & ((1 << format.mantissa_bits) - 1);
-    let top = (1 << format.exponent_bits) - 1;
-    let exponent = bits >> format.mantissa_bits & top;
+    let max_exponent = (1 << format.exponent_bits) - 1;
+    let exponent = bits >> format.mantissa_bits & max_exponent;
     let negative = format.signed && bits >> (format.mantissa_bits + format.exponent_bits) & 1 == 1;
-    let magnitude = if exponent == top && format.special == Special::Ieee {
+    let magnitude = if exponent == max_exponent && format.special == Special::Ieee {
         if mantissa == 0 { f64::INFINITY } else { f64::NAN }
     } else if is_nan_only(format, bits) {
         f64::NAN
@@ -109,11 +109,11 @@ pub fn encode(ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) ->
     if ty == Scalar::F64 {
         return value.to_bits();
     }
-    let (format, precision_lost) = match ty {
+    let (format, dropped_bits) = match ty {
         Scalar::TF32 => (FloatFormat { mantissa_bits: 10, ..ty.float_format().expect("a float type") }, 13),
         _ => (ty.float_format().expect("a float type"), 0),
     };
-    encode_small(format, ty, value, rounding, overflow) << precision_lost
+    encode_small(format, ty, value, rounding, overflow) << dropped_bits
 }
 
 fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
@@ -121,8 +121,8 @@ fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding,
     let sign = u64::from(negative && format.signed) << (format.exponent_bits + format.mantissa_bits);
     let limit = if ty == Scalar::TF32 { largest(ty) >> 13 } else { largest(ty) };
     let infinity = ((1u64 << format.exponent_bits) - 1) << format.mantissa_bits;
-    let overflowed = |directed: bool| {
-        let stays = directed
+    let overflow_result = |directed: bool| {
+        let stays_finite = directed
             && match rounding {
                 Rounding::Zero | Rounding::NearestIntToZero => true,
                 Rounding::NegativeInf => !negative,
@@ -130,17 +130,17 @@ fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding,
                 _ => false,
             };
         match format.special {
-            _ if stays || overflow == Overflow::Saturate => limit,
+            _ if stays_finite || overflow == Overflow::Saturate => limit,
             Special::Ieee => infinity,
             Special::NanOnly => nan(ty),
             Special::None => limit,
         }
     };
     if value.is_infinite() {
-        return sign | overflowed(false);
+        return sign | overflow_result(false);
     }
     let magnitude = round_magnitude(format, value.abs(), negative, rounding);
-    sign | if magnitude > limit { overflowed(true) } else { magnitude }
+    sign | if magnitude > limit { overflow_result(true) } else { magnitude }
 }
 
 /// The bits of the rounded magnitude. Exponents above the format's range continue upwards.
@@ -156,8 +156,8 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
     // The value is `significand * 2^exponent`; the result is a multiple of 2^quantum.
     let leading = exponent + 63 - significand.leading_zeros() as i32;
     let has_subnormals = format.mantissa_bits > 0;
-    let lowest = if has_subnormals { 1 - format.bias } else { -format.bias };
-    let quantum = leading.max(lowest) - format.mantissa_bits as i32;
+    let min_exponent = if has_subnormals { 1 - format.bias } else { -format.bias };
+    let quantum = leading.max(min_exponent) - format.mantissa_bits as i32;
     let shift = quantum - exponent;
     let (kept, rest, half) = if shift <= 0 {
         (significand << -shift.max(-11), 0, 1)
@@ -166,24 +166,25 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
     } else {
         (significand >> shift, significand & ((1 << shift) - 1), 1u64 << (shift - 1))
     };
-    let up = match rounding {
+    let rounds_up = match rounding {
         Rounding::Zero | Rounding::NearestIntToZero => false,
         Rounding::NegativeInf => negative && rest != 0,
         Rounding::PositiveInf => !negative && rest != 0,
         Rounding::NearestAway => rest >= half,
         _ => rest > half || rest == half && kept & 1 == 1,
     };
-    let rounded = kept + u64::from(up);
+    let rounded = kept + u64::from(rounds_up);
     if !has_subnormals {
         // Without mantissa bits, a number is its exponent. `rounded` is 0 (below the lowest), 1, or 2 after a carry.
-        return if rounded == 0 { 0 } else { (leading.max(lowest) + format.bias) as u64 + rounded - 1 };
+        return if rounded == 0 { 0 } else { (leading.max(min_exponent) + format.bias) as u64 + rounded - 1 };
     }
     // The addition of the significand with its hidden bit carries into the exponent where necessary.
-    let biased = (quantum + format.mantissa_bits as i32 - lowest) as u64;
+    let biased = (quantum + format.mantissa_bits as i32 - min_exponent) as u64;
     (biased << format.mantissa_bits) + rounded
 }
 
-/// Makes the last bit of a rounded result sticky. `error` has the sign of the part that rounding to nearest dropped.
+/// Converts a result that was rounded to nearest into one rounded to odd: its last bit becomes sticky. `error` has the sign of the
+/// part that the rounding dropped.
 fn to_odd(result: f64, error: f64) -> f64 {
     let bits = result.to_bits();
     if error == 0.0 || !result.is_finite() || !error.is_finite() || bits & 1 == 1 {
@@ -196,8 +197,8 @@ fn to_odd(result: f64, error: f64) -> f64 {
 /// `a + b` rounded to odd.
 pub fn add_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
-    let shadow = sum - a;
-    to_odd(sum, (a - (sum - shadow)) + (b - shadow))
+    let rounded_b = sum - a;
+    to_odd(sum, (a - (sum - rounded_b)) + (b - rounded_b))
 }
 
 /// `a * b + c` rounded to odd, for `a` and `b` of at most 26 significant bits (every format below `f64`).
@@ -231,9 +232,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_that_of_the_mantissa() {
+    fn epsilon_is_the_last_bit_of_the_mantissa() {
         let steps = [(Scalar::F64, 52), (Scalar::F32, 23), (Scalar::TF32, 10), (Scalar::F16, 10), (Scalar::BF16, 7)];
-        steps.into_iter().for_each(|(ty, bits)| assert_eq!(step(ty), 2f64.powi(-bits), "{ty:?}"));
+        steps.into_iter().for_each(|(ty, bits)| assert_eq!(epsilon(ty), 2f64.powi(-bits), "{ty:?}"));
     }
 
     /// All float types small enough for exhaustive tests.
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_small_number_survives() {
+    fn every_small_number_round_trips() {
         for ty in small() {
             for bits in 0..=ty.mask() {
                 let value = decode(ty, bits);

@@ -21,7 +21,7 @@ pub fn print(scalar: Scalar, bits: u64) -> String {
         return hex;
     }
     let decimal = if scalar == Scalar::F64 { format!("{value:?}") } else { format!("{:?}", value as f32) };
-    match rounded(scalar, &decimal) {
+    match parse_decimal(scalar, &decimal) {
         Some(read) if read == bits && is_exact(&decimal, value) => decimal,
         Some(read) if read == bits => format!("{decimal}[{hex}]"),
         _ => hex,
@@ -44,13 +44,13 @@ pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
         _ => {}
     }
     match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
-        Some((decimal, bits)) => hex(bits).filter(|bits| rounded(scalar, decimal) == Some(*bits)),
-        None => rounded(scalar, text),
+        Some((decimal, bits)) => hex(bits).filter(|bits| parse_decimal(scalar, decimal) == Some(*bits)),
+        None => parse_decimal(scalar, text),
     }
 }
 
-/// The float of this format nearest to a decimal number.
-fn rounded(scalar: Scalar, decimal: &str) -> Option<u64> {
+/// The bits of the float of this format that is nearest to a decimal number.
+fn parse_decimal(scalar: Scalar, decimal: &str) -> Option<u64> {
     if !decimal.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The layout of a float format: `1 + exponent + mantissa` bits, or one less without a sign.
+/// The layout of a float format: an optional sign bit, then the exponent, then the mantissa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloatFormat {
     pub signed: bool,
@@ -31,19 +31,19 @@ struct Row {
     format: Option<FloatFormat>,
 }
 
-/// The part of a row after the name.
-type Meaning = (u32, Option<FloatFormat>);
+/// The width and format of a row.
+type RowFormat = (u32, Option<FloatFormat>);
 
-const fn int(bits: u32) -> Meaning {
+const fn int(bits: u32) -> RowFormat {
     (bits, None)
 }
 
 /// A float with a sign.
-const fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> Meaning {
+const fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> RowFormat {
     (1 + exponent_bits + mantissa_bits, Some(FloatFormat { signed: true, exponent_bits, mantissa_bits, bias, special }))
 }
 
-const fn unsigned_float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> Meaning {
+const fn unsigned_float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> RowFormat {
     (exponent_bits + mantissa_bits, Some(FloatFormat { signed: false, exponent_bits, mantissa_bits, bias, special }))
 }
 
@@ -76,7 +76,7 @@ scalars! {
     F16 "f16" = float(5, 10, 15, Special::Ieee),
     BF16 "bf16" = float(8, 7, 127, Special::Ieee),
     F32 "f32" = float(8, 23, 127, Special::Ieee),
-    /// A tf32 value has 19 bits, stored in the upper bits of an f32.
+    /// A tf32 value has 19 significant bits, the upper bits of an f32. It is stored as an f32.
     TF32 "tf32" = float(8, 23, 127, Special::Ieee),
     F64 "f64" = float(11, 52, 1023, Special::Ieee),
     F8E4M3FN "f8E4M3FN" = float(4, 3, 7, Special::NanOnly),
@@ -107,7 +107,7 @@ impl Scalar {
     pub fn bits(self) -> u32 {
         self.row().bits
     }
-    /// Bytes of one element in memory. Four-bit elements come in pairs but count as one byte here.
+    /// Bytes of one element. A 4-bit element counts as one byte here, although memory holds two per byte.
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }

@@ -199,6 +199,22 @@ fn floats_and_integers_convert() {
     }
 }
 
+/// A float is true if it is not zero; NaN is true.
+#[test]
+fn floats_are_true_unless_they_are_zero() {
+    for ty in [Scalar::F16, Scalar::BF16, Scalar::F8E4M3FN, Scalar::F8E5M2] {
+        let sign = 1 << (ty.bits() - 1);
+        for bits in 0..=ty.mask() {
+            for (signedness, saturating) in
+                [(Signedness::Signed, false), (Signedness::Unsigned, false), (Signedness::Unsigned, true)]
+            {
+                let result = Convert::FToI { signedness, saturating }.eval(ty, Scalar::I1, bits);
+                assert_eq!(result, u64::from(bits & !sign != 0), "{ty} {bits:#x}");
+            }
+        }
+    }
+}
+
 /// The semantics of an integer operation, in arithmetic that cannot overflow.
 fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
     let (ua, ub) = (i128::from(a), i128::from(b));

@@ -1,10 +1,10 @@
-//! Performance numbers of GPUs, as data: `machines/*.toml` has one file per architecture and one per chip, which inherits from
-//! it.
+//! Performance numbers of GPUs, as data: `machines/*.toml` has one file per architecture and one per chip. A chip inherits the
+//! numbers of its architecture.
 //!
 //! A number is `name = [value, "trust", "source"]`. Trust `A` means two agreeing measurements, or one that agrees with a
-//! documented hardware rate; `B` one good microbenchmark; `C` a single source or an inference from one. A user's file inherits
-//! from any of these files and overrides numbers. [`Machine::set`] overrides one by its name `section.name`. Cycles are SM
-//! cycles.
+//! documented hardware rate; `B` one good microbenchmark; `C` a single source, or an inference from a source. A user's file
+//! inherits from any of these files and overrides numbers. [`Machine::set`] overrides one number by its name `section.name`.
+//! Cycles are SM cycles.
 
 use base::diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub struct Chips {
     /// The most common chip, which predictions use.
     pub typical: &'static str,
-    /// The chip for which the compiler optimizes: the data-centre or workstation chip if chips of a target differ.
+    /// The chip for which the compiler optimizes. If the chips of a target differ, it is the data-centre or workstation chip.
     pub planned: &'static str,
 }
 
@@ -85,8 +85,8 @@ pub fn chips(target: &str) -> Option<&'static Chips> {
     CHIPS.iter().find(|(known, _)| *known == name).map(|(_, chips)| chips)
 }
 
-/// Returns the chip for which times are predicted for a PTX target.
-pub fn of_target(target: &str) -> Option<&'static str> {
+/// Returns the chip with which `tile-time` predicts times for a PTX target.
+pub fn typical_chip(target: &str) -> Option<&'static str> {
     chips(target).map(|chips| chips.typical)
 }
 
@@ -124,7 +124,7 @@ fn find(name: &str) -> Option<(&'static str, &'static [&'static str], &'static s
     FILES.iter().copied().find(|(other, aliases, _)| *other == name || aliases.contains(&name))
 }
 
-/// Merges the numbers of a file into `numbers`, after those that it inherits.
+/// Adds the numbers of a file to `numbers`. They override the numbers that the file inherits, which are added first.
 fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<()> {
     let wrong = |why: String| Diagnostic::invalid("MCH003", format!("machine '{name}': {why}"));
     let table: toml::Table = text.parse().map_err(|error| wrong(format!("{error}")))?;
@@ -139,11 +139,12 @@ fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<
     for (section, rows) in table.iter().filter(|(key, _)| !matches!(key.as_str(), "inherits" | "about")) {
         let rows = rows.as_table().ok_or_else(|| wrong(format!("'{section}' is not a section")))?;
         for (key, row) in rows {
-            let place = format!("{section}.{key}");
+            let key_path = format!("{section}.{key}");
             numbers.insert(
-                place.clone(),
-                number(row)
-                    .ok_or_else(|| wrong(format!("'{place}' is not [value, \"trust\", \"source\"] with a value of at least 0")))?,
+                key_path.clone(),
+                number(row).ok_or_else(|| {
+                    wrong(format!("'{key_path}' is not [value, \"trust\", \"source\"] with a value of at least 0"))
+                })?,
             );
         }
     }

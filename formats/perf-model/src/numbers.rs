@@ -166,8 +166,8 @@ sections! {
         l1_latency,
         l2_latency,
         memory_latency,
-        /// How much longer than the mean a line in the far L2 partition takes, and a near line shorter; and the bytes of
-        /// consecutive addresses in one partition.
+        /// Cycles by which a line in the far L2 partition takes longer than the mean, and a line in the near partition shorter; and
+        /// the bytes of consecutive addresses in one partition.
         far,
         slice_interleave,
         /// Bytes per cycle from L2 to one SM, and to all SMs.
@@ -176,7 +176,7 @@ sections! {
         /// Fractions of the peak bandwidth that reads reach, and reads mixed with writes.
         read,
         mixed,
-        /// Additional latency of thread accesses when memory bandwidth is saturated, as a fraction of the latency.
+        /// Additional latency of loads and stores by threads when memory bandwidth is saturated, as a fraction of the latency.
         queue,
     }
     /// Instruction fetch.

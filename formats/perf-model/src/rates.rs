@@ -1,7 +1,7 @@
 //! Rates that the compiler's cost models use: the numbers of a target's chip, as integral results per cycle.
 //!
-//! A cost model compares alternatives by a closed form. An MMA is therefore a rate, and a copy is a latency that grows with its
-//! bytes. Every rate comes from a number in `machines/`; none is defined here.
+//! A cost model compares alternatives by closed formulas. An MMA therefore has a rate, and a copy has a latency that grows with its
+//! bytes. Every rate comes from a number in `machines/`; this file defines none.
 
 use crate::{Machine, MmaRate, chips};
 use base::Target;
@@ -34,7 +34,7 @@ pub struct Rates {
     copy_latency_per_kib: u32,
 }
 
-/// A rate measured for a number of rows, one column and 32 bytes of K.
+/// The rate of an MMA instruction: the cycles for `rows` rows of A, one column of B and 32 bytes of K.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnRate {
     rows: f64,
@@ -43,12 +43,12 @@ pub struct ColumnRate {
 
 impl ColumnRate {
     /// Multiply-adds per cycle of an SM, for operands of `bits` bits.
-    pub fn of(self, bits: u32) -> u32 {
-        rounded(self.rows * 256.0 / f64::from(bits) / self.cycles)
+    pub fn multiply_adds(self, bits: u32) -> u32 {
+        to_u32(self.rows * 256.0 / f64::from(bits) / self.cycles)
     }
 }
 
-fn rounded(number: f64) -> u32 {
+fn to_u32(number: f64) -> u32 {
     number.round() as u32
 }
 
@@ -58,8 +58,8 @@ impl Rates {
         let (_, cycles) = self.mma.iter().find(|(known, _)| *known == class).expect("`MmaRate::ALL` has all classes");
         // Each of the four SM sub-partitions issues one instruction in this time.
         match class {
-            MmaRate::F64 => rounded(4.0 * 8.0 * 8.0 * 4.0 / cycles),
-            _ => ColumnRate { rows: 4.0 * 16.0 * 8.0, cycles: *cycles }.of(bits),
+            MmaRate::F64 => to_u32(4.0 * 8.0 * 8.0 * 4.0 / cycles),
+            _ => ColumnRate { rows: 4.0 * 16.0 * 8.0, cycles: *cycles }.multiply_adds(bits),
         }
     }
     /// Cycles until a tile of `bytes` bytes from global memory has arrived while all SMs read.
@@ -83,17 +83,17 @@ impl Rates {
             mma: MmaRate::ALL.map(|class| (class, cycles(class))),
             wgmma: column(64.0, machine.wgmma.column),
             tcgen05: column(128.0, machine.tcgen05.column),
-            multiply_add: rounded(machine.rate.f32),
-            integer: rounded(machine.rate.logic),
-            special: rounded(machine.rate.special),
-            exponential: rounded(machine.rate.ex2),
-            shared: rounded(machine.shared.bytes),
-            copy: rounded(machine.global.l2_bytes),
-            mma_latency: rounded(mma.latency),
-            arithmetic_latency: rounded(machine.plan.arithmetic),
-            shared_latency: rounded(machine.shared.latency),
-            copy_latency: rounded(machine.plan.copy),
-            copy_latency_per_kib: rounded(machine.plan.copy_kib),
+            multiply_add: to_u32(machine.rate.f32),
+            integer: to_u32(machine.rate.logic),
+            special: to_u32(machine.rate.special),
+            exponential: to_u32(machine.rate.ex2),
+            shared: to_u32(machine.shared.bytes),
+            copy: to_u32(machine.global.l2_bytes),
+            mma_latency: to_u32(mma.latency),
+            arithmetic_latency: to_u32(machine.plan.arithmetic),
+            shared_latency: to_u32(machine.shared.latency),
+            copy_latency: to_u32(machine.plan.copy),
+            copy_latency_per_kib: to_u32(machine.plan.copy_kib),
         }
     }
 }
@@ -136,16 +136,17 @@ mod tests {
     /// Multiply-adds per cycle, from data sheets.
     #[test]
     fn rates_are_those_of_data_sheets() {
-        let by_warps = |target, class, bits| of(target).mma(class, bits);
-        let column = |rate: Option<ColumnRate>, bits: &[u32]| bits.iter().map(|bits| rate.unwrap().of(*bits)).collect::<Vec<_>>();
+        let mma_sync = |target, class, bits| of(target).mma(class, bits);
+        let column =
+            |rate: Option<ColumnRate>, bits: &[u32]| bits.iter().map(|bits| rate.unwrap().multiply_adds(*bits)).collect::<Vec<_>>();
         let of_sm_80 = [(MmaRate::I8, 8), (MmaRate::F16, 16), (MmaRate::Tf32, 32), (MmaRate::F64, 64)];
-        assert_eq!(of_sm_80.map(|(class, bits)| by_warps("sm_80", class, bits)), [2048, 1024, 512, 64]);
+        assert_eq!(of_sm_80.map(|(class, bits)| mma_sync("sm_80", class, bits)), [2048, 1024, 512, 64]);
         assert_eq!(column(of("sm_90").wgmma, &[8, 16, 32]), [4096, 2048, 1024]);
         assert_eq!(column(of("sm_100").tcgen05, &[4, 8, 16, 32]), [16384, 8192, 4096, 2048]);
-        assert_eq!(by_warps("sm_120", MmaRate::F16, 16), 512);
+        assert_eq!(mma_sync("sm_120", MmaRate::F16, 16), 512);
         // RTX PRO 6000: 2000 TFLOPS of dense FP4 by 188 SMs at 2.6 GHz.
-        assert_eq!(by_warps("sm_120", MmaRate::BlockScaled, 4), 2048);
-        assert_eq!(by_warps("sm_120", MmaRate::BlockScaled, 8), 1024);
+        assert_eq!(mma_sync("sm_120", MmaRate::BlockScaled, 4), 2048);
+        assert_eq!(mma_sync("sm_120", MmaRate::BlockScaled, 8), 1024);
         assert_eq!((of("sm_80").multiply_add, of("sm_89").multiply_add, of("sm_103").exponential), (64, 128, 32));
         assert_eq!(of("sm_90").copy_latency(16384), 900 + 16 * 36);
     }

@@ -244,7 +244,7 @@ pub struct Address {
     pub base: Option<String>,
     pub offset: i64,
     /// Tensor coordinates and the operands after them.
-    pub more: Vec<Operand>,
+    pub trailing_operands: Vec<Operand>,
 }
 
 impl Instruction {

@@ -37,15 +37,16 @@ struct Checker {
     globals: BTreeMap<String, bool>,
 }
 
-/// The meaning of a name in a function.
+/// What a name declares in a function.
 #[derive(Clone, Copy, PartialEq)]
-enum Meaning {
+enum NameKind {
     Register(Type),
     Variable,
     Label,
 }
 
-type Names = Vec<BTreeMap<String, Meaning>>;
+/// The names of the open scopes, from outer to inner.
+type Scopes = Vec<BTreeMap<String, NameKind>>;
 
 impl Checker {
     fn report(&mut self, line: Line, code: &str, message: String) {
@@ -66,114 +67,120 @@ impl Checker {
         let Some(body) = &function.body else { return };
         let mut scope = BTreeMap::new();
         for variable in function.params.iter().chain(&function.returns) {
-            scope.insert(variable.name.clone(), Meaning::Variable);
+            scope.insert(variable.name.clone(), NameKind::Variable);
         }
         self.block(body, &mut vec![scope]);
     }
 
-    fn block(&mut self, statements: &[Statement], names: &mut Names) {
-        names.push(BTreeMap::new());
+    fn block(&mut self, statements: &[Statement], scopes: &mut Scopes) {
+        scopes.push(BTreeMap::new());
         for statement in statements {
-            self.declare(statement, names);
+            self.declare(statement, scopes);
         }
         for statement in statements {
             match statement {
-                Statement::Block(inner) => self.block(inner, names),
-                Statement::Instruction(instruction) => self.instruction(instruction, names),
+                Statement::Block(inner) => self.block(inner, scopes),
+                Statement::Instruction(instruction) => self.instruction(instruction, scopes),
                 _ => {}
             }
         }
-        names.pop();
+        scopes.pop();
     }
-    fn declare(&mut self, statement: &Statement, names: &mut Names) {
-        let (line, name, meaning) = match statement {
-            Statement::Label { line, name } => (*line, name, Meaning::Label),
-            Statement::BranchTargets { name, .. } | Statement::Prototype { name, .. } => (Line(0), name, Meaning::Label),
-            Statement::Variable(variable) => (variable.line, &variable.name, Meaning::Variable),
+    fn declare(&mut self, statement: &Statement, scopes: &mut Scopes) {
+        let (line, name, kind) = match statement {
+            Statement::Label { line, name } => (*line, name, NameKind::Label),
+            Statement::BranchTargets { name, .. } | Statement::Prototype { name, .. } => (Line(0), name, NameKind::Label),
+            Statement::Variable(variable) => (variable.line, &variable.name, NameKind::Variable),
             Statement::Registers { ty, names: registers } => {
-                let scope = names.last_mut().expect("a scope");
+                let scope = scopes.last_mut().expect("a scope");
                 for register in registers {
                     match register.count {
-                        None => drop(scope.insert(register.name.clone(), Meaning::Register(*ty))),
-                        Some(count) => drop(scope.insert(format!("{}<{count}>", register.name), Meaning::Register(*ty))),
+                        None => drop(scope.insert(register.name.clone(), NameKind::Register(*ty))),
+                        Some(count) => drop(scope.insert(format!("{}<{count}>", register.name), NameKind::Register(*ty))),
                     }
                 }
                 return;
             }
             _ => return,
         };
-        if names.last_mut().expect("a scope").insert(name.clone(), meaning).is_some() {
+        if scopes.last_mut().expect("a scope").insert(name.clone(), kind).is_some() {
             self.report(line, "PTX011", format!("'{name}' is defined twice"));
         }
     }
 
-    fn find(&self, name: &str, names: &Names) -> Option<Meaning> {
+    fn find(&self, name: &str, scopes: &Scopes) -> Option<NameKind> {
         let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (stem, number) = (&name[..digits], name[digits..].parse::<u32>().ok());
-        for scope in names.iter().rev() {
-            if let Some(meaning) = scope.get(name) {
-                return Some(*meaning);
+        for scope in scopes.iter().rev() {
+            if let Some(kind) = scope.get(name) {
+                return Some(*kind);
             }
             // The key of a register range is `stem<count>`.
             let range = scope.range(format!("{stem}<")..format!("{stem}=")).next();
-            if let (Some(number), Some((key, meaning))) = (number, range) {
+            if let (Some(number), Some((key, kind))) = (number, range) {
                 let count: u32 = key[stem.len() + 1..key.len() - 1].parse().unwrap_or(0);
                 if number < count {
-                    return Some(*meaning);
+                    return Some(*kind);
                 }
             }
         }
-        self.globals.contains_key(name).then_some(Meaning::Variable)
+        self.globals.contains_key(name).then_some(NameKind::Variable)
     }
 
-    fn instruction(&mut self, instruction: &Instruction, names: &Names) {
+    fn instruction(&mut self, instruction: &Instruction, scopes: &Scopes) {
         let line = instruction.line;
         let count = instruction.operands.len();
         match opcode(&instruction.opcode) {
             None => self.report(line, "PTX013", format!("there is no instruction '{}'", instruction.opcode)),
-            Some(row) if !(row.least..=row.most).contains(&count) => {
-                let takes = if row.least == row.most { row.least.to_string() } else { format!("{} to {}", row.least, row.most) };
+            Some(row) if !(row.min_operands..=row.max_operands).contains(&count) => {
+                let takes = if row.min_operands == row.max_operands {
+                    row.min_operands.to_string()
+                } else {
+                    format!("{} to {}", row.min_operands, row.max_operands)
+                };
                 self.report(line, "PTX014", format!("'{}' takes {takes} operands, not {count}", instruction.opcode));
             }
             Some(_) => {}
         }
         if let Some(guard) = &instruction.guard {
-            match self.find(&guard.register, names) {
-                Some(Meaning::Register(Type::Pred)) => {}
+            match self.find(&guard.register, scopes) {
+                Some(NameKind::Register(Type::Pred)) => {}
                 _ => self.report(line, "PTX015", format!("'{}' is not a predicate", guard.register)),
             }
         }
         for operand in &instruction.operands {
-            self.operand(instruction, operand, names);
+            self.operand(instruction, operand, scopes);
         }
-        self.widths(instruction, names);
+        self.check_widths(instruction, scopes);
     }
-    fn operand(&mut self, instruction: &Instruction, operand: &Operand, names: &Names) {
+    fn operand(&mut self, instruction: &Instruction, operand: &Operand, scopes: &Scopes) {
         match operand {
-            Operand::Name(name) | Operand::Offset { name, .. } | Operand::Not(name) => self.used(instruction, name, names),
-            Operand::Pair(first, second) => {
-                self.operand(instruction, first, names);
-                self.operand(instruction, second, names);
+            Operand::Name(name) | Operand::Offset { name, .. } | Operand::Not(name) => {
+                self.check_declared(instruction, name, scopes)
             }
-            Operand::Vector(parts) | Operand::List(parts) => parts.iter().for_each(|part| self.operand(instruction, part, names)),
+            Operand::Pair(first, second) => {
+                self.operand(instruction, first, scopes);
+                self.operand(instruction, second, scopes);
+            }
+            Operand::Vector(parts) | Operand::List(parts) => parts.iter().for_each(|part| self.operand(instruction, part, scopes)),
             Operand::Address(address) => {
                 if let Some(base) = &address.base {
-                    self.used(instruction, base, names);
+                    self.check_declared(instruction, base, scopes);
                 }
-                address.more.iter().for_each(|part| self.operand(instruction, part, names));
+                address.trailing_operands.iter().for_each(|part| self.operand(instruction, part, scopes));
             }
             Operand::Integer(_) | Operand::F32(_) | Operand::F64(_) => {}
         }
     }
-    fn used(&mut self, instruction: &Instruction, name: &str, names: &Names) {
-        if name == "_" || is_special_register(name) || self.find(name, names).is_some() {
+    fn check_declared(&mut self, instruction: &Instruction, name: &str, scopes: &Scopes) {
+        if name == "_" || is_special_register(name) || self.find(name, scopes).is_some() {
             return;
         }
         self.report(instruction.line, "PTX016", format!("'{name}' is not declared"));
     }
 
     /// Plain arithmetic needs registers of its type's width.
-    fn widths(&mut self, instruction: &Instruction, names: &Names) {
+    fn check_widths(&mut self, instruction: &Instruction, scopes: &Scopes) {
         const PLAIN: &[&str] = &["add", "sub", "and", "or", "xor", "not", "neg", "min", "max", "fma", "selp", "shl", "shr"];
         let mut types = instruction.types();
         let (Some(ty), None) = (types.next(), types.next()) else { return };
@@ -184,7 +191,7 @@ impl Checker {
         let checked = if instruction.opcode == "selp" { 3 } else { checked };
         for operand in &instruction.operands[..checked.min(instruction.operands.len())] {
             let Operand::Name(name) = operand else { continue };
-            if let Some(Meaning::Register(found)) = self.find(name, names)
+            if let Some(NameKind::Register(found)) = self.find(name, scopes)
                 && found.bits() != ty.bits()
             {
                 let message = format!("'{name}' has {} bits where '{}' wants {}", found.bits(), instruction.full_name(), ty.bits());
@@ -195,7 +202,7 @@ impl Checker {
 }
 
 fn is_special_register(name: &str) -> bool {
-    const WHOLE: &[&str] = &[
+    const SCALARS: &[&str] = &[
         "%laneid",
         "%warpid",
         "%nwarpid",
@@ -230,5 +237,5 @@ fn is_special_register(name: &str) -> bool {
     const VECTORS: &[&str] =
         &["%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"];
     let vector = name.split_once('.').is_some_and(|(base, part)| VECTORS.contains(&base) && ["x", "y", "z", "w"].contains(&part));
-    vector || WHOLE.contains(&name) || name.starts_with("%envreg")
+    vector || SCALARS.contains(&name) || name.starts_with("%envreg")
 }

@@ -18,7 +18,7 @@ mod types;
 pub use ast::*;
 pub use check::check;
 pub use open::open;
-pub use parser::{head, parse};
+pub use parser::{leading_comments, parse};
 pub use printer::print;
 pub use table::{OPCODES, Opcode, opcode};
 pub use types::{Modifier, Space, Type};

@@ -6,23 +6,22 @@ use base::envelope::{Sniffed, sniff};
 
 /// Parses and checks a file. Messages refer to it as `name`.
 pub fn open<'a>(bytes: &'a [u8], name: &str) -> Result<(Module, &'a str)> {
-    let other = |what: String| Diagnostic::invalid("PTX002", format!("{name} is {what}; this tool reads PTX"));
+    let not_ptx = |what: String| Diagnostic::invalid("PTX002", format!("{name} is {what}; this tool reads PTX"));
     let text = match sniff(bytes) {
-        Sniffed::Ptx | Sniffed::Text => {
-            std::str::from_utf8(bytes).map_err(|error| other("not text".into()).in_input(name, Some(error.valid_up_to() as u64)))?
-        }
-        Sniffed::Other if bytes.is_empty() => return Err(other("empty".into())),
-        kind => return Err(other(kind.describe())),
+        Sniffed::Ptx | Sniffed::Text => std::str::from_utf8(bytes)
+            .map_err(|error| not_ptx("not text".into()).in_input(name, Some(error.valid_up_to() as u64)))?,
+        Sniffed::Other if bytes.is_empty() => return Err(not_ptx("empty".into())),
+        kind => return Err(not_ptx(kind.describe())),
     };
-    let named = |mut error: Box<Diagnostic>| {
+    let with_file_name = |mut error: Box<Diagnostic>| {
         if let Some(Place::Text { file, .. }) = &mut error.place {
             *file = name.into();
         }
         error
     };
-    let module = parse(text).map_err(named)?;
+    let module = parse(text).map_err(with_file_name)?;
     match check(&module).into_iter().next() {
-        Some(error) => Err(named(Box::new(error))),
+        Some(error) => Err(with_file_name(Box::new(error))),
         None => Ok((module, text)),
     }
 }

@@ -15,7 +15,7 @@ pub fn parse(text: &str) -> Result<Module> {
     let mut parser = Parser { lexer: Lexer::new(text), token: Token::End, depth: 0 };
     parser.bump()?;
     let mut module = parser.header()?;
-    module.envelope = head(text).lines().filter(|line| line.starts_with("//!tile")).map(str::to_owned).collect();
+    module.envelope = leading_comments(text).lines().filter(|line| line.starts_with("//!tile")).map(str::to_owned).collect();
     while parser.token != Token::End {
         parser.item(&mut module.items)?;
     }
@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> Result<Module> {
 
 /// The line comments at the start of a file, including this project's envelope. Later lines of the same form are ignored: a file
 /// may embed the source of its kernels, with any content.
-pub fn head(text: &str) -> &str {
+pub fn leading_comments(text: &str) -> &str {
     let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") || line.trim().is_empty());
     &text[..comments.map(str::len).sum()]
 }
@@ -109,14 +109,14 @@ impl<'a> Parser<'a> {
             _ => self.error("expected a non-negative number"),
         }
     }
-    fn small(&mut self, limit: i64, what: &str) -> Result<u32> {
+    fn bounded_integer(&mut self, limit: i64, what: &str) -> Result<u32> {
         match self.integer()? {
             value if (0..=limit).contains(&value) => Ok(value as u32),
             value => self.error(format!("{what} cannot be {value}")),
         }
     }
-    /// One part, and another after each comma.
-    fn commas<T>(&mut self, mut part: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+    /// One or more parts, separated by commas.
+    fn comma_separated<T>(&mut self, mut part: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut parts = vec![part(self)?];
         while self.accept(b',')? {
             parts.push(part(self)?);
@@ -132,9 +132,9 @@ impl<'a> Parser<'a> {
         keyword(self, "version")?;
         let version = self.version()?;
         keyword(self, "target")?;
-        let target = self.commas(|parser| parser.name("a target"))?;
+        let target = self.comma_separated(|parser| parser.name("a target"))?;
         keyword(self, "address_size")?;
-        let address_size = self.small(64, "the address size")?;
+        let address_size = self.bounded_integer(64, "the address size")?;
         Ok(Module { envelope: Vec::new(), version, target, address_size, items: Vec::new() })
     }
     /// `9.4` lexes as a decimal number; its digits are the version's.
@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
             "nv_intermediate_source_section" => items.push(self.intermediate_source()?),
             "pragma" => {
                 self.bump()?;
-                items.push(Item::Pragma(self.commas(Self::string)?));
+                items.push(Item::Pragma(self.comma_separated(Self::string)?));
                 self.expect(b';')?;
             }
             "alias" => {
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
                     self.expect(b':')?;
                     SectionLine::Label(label.to_owned())
                 }
-                _ => SectionLine::Data { ty: self.data_type()?, values: self.commas(Self::value)? },
+                _ => SectionLine::Data { ty: self.data_type()?, values: self.comma_separated(Self::value)? },
             });
         }
         Ok(Item::Section { name, lines })
@@ -226,11 +226,11 @@ impl<'a> Parser<'a> {
     fn intermediate_source(&mut self) -> Result<Item> {
         self.bump()?;
         self.expect(b'{')?;
-        self.field("code_block", false)?;
+        self.expect_field("code_block", false)?;
         self.expect(b'{')?;
-        self.field("ir_name", true)?;
+        self.expect_field("ir_name", true)?;
         let ir_name = self.string()?;
-        self.field("sourceFileName", true)?;
+        self.expect_field("sourceFileName", true)?;
         let file = self.count()?;
         let Token::Source(text) = self.token else { return self.expected("'.source_begin'") };
         self.bump()?;
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
         self.expect(b'}')?;
         Ok(Item::IntermediateSource { ir_name, file, text: text.to_owned() })
     }
-    fn field(&mut self, name: &str, colon: bool) -> Result<()> {
+    fn expect_field(&mut self, name: &str, colon: bool) -> Result<()> {
         if !self.accept_dot(name)? {
             return self.expected(&format!("'.{name}'"));
         }
@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
         if !self.accept_dot("align")? {
             return Ok(None);
         }
-        let align = self.small(1 << 30, "an alignment")?;
+        let align = self.bounded_integer(1 << 30, "an alignment")?;
         if align.is_power_of_two() { Ok(Some(align)) } else { self.error("an alignment must be a power of two") }
     }
 
@@ -356,15 +356,15 @@ impl<'a> Parser<'a> {
         if name == "generic" && self.accept(b'(')? {
             let name = self.name("a symbol")?;
             self.expect(b')')?;
-            return Ok(Value::Generic { name, offset: self.plus()? });
+            return Ok(Value::Generic { name, offset: self.optional_offset()? });
         }
         if self.accept(b'-')? {
             let start = self.name("a label")?;
             return Ok(Value::Difference { end: name, start });
         }
-        Ok(Value::Symbol { name, offset: self.plus()? })
+        Ok(Value::Symbol { name, offset: self.optional_offset()? })
     }
-    fn plus(&mut self) -> Result<i64> {
+    fn optional_offset(&mut self) -> Result<i64> {
         if self.accept(b'+')? { self.integer() } else { Ok(0) }
     }
 
@@ -390,7 +390,7 @@ impl<'a> Parser<'a> {
         if self.accept(b')')? {
             return Ok(Vec::new());
         }
-        let list = self.commas(|parser| {
+        let list = self.comma_separated(|parser| {
             let line = parser.line();
             parser.variable(line, Linkage::None)
         })?;
@@ -410,7 +410,7 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        // In a function's head a pragma ends with a semicolon; the semicolon of a declaration without body stays.
+        // A pragma before the body ends with a semicolon. Another semicolon ends a declaration without body; the caller reads it.
         if name == "pragma" {
             self.expect(b';')?;
         }
@@ -438,7 +438,7 @@ impl<'a> Parser<'a> {
             Token::Dot("loc_intermediate") => statements.push(self.location(true)?),
             Token::Dot("pragma") => {
                 self.bump()?;
-                statements.push(Statement::Pragma(self.commas(Self::string)?));
+                statements.push(Statement::Pragma(self.comma_separated(Self::string)?));
                 self.expect(b';')?;
             }
             Token::Dot(_) => {
@@ -476,7 +476,7 @@ impl<'a> Parser<'a> {
     fn labelled(&mut self, line: Line, name: &str) -> Result<Statement> {
         let name = name.to_owned();
         if self.accept_dot("branchtargets")? {
-            let targets = self.commas(|parser| parser.name("a label"))?;
+            let targets = self.comma_separated(|parser| parser.name("a label"))?;
             self.expect(b';')?;
             return Ok(Statement::BranchTargets { name, targets });
         }
@@ -492,11 +492,11 @@ impl<'a> Parser<'a> {
     fn registers(&mut self) -> Result<Statement> {
         self.bump()?;
         let ty = self.data_type()?;
-        let names = self.commas(|parser| {
+        let names = self.comma_separated(|parser| {
             let name = parser.name("a register")?;
             let mut count = None;
             if parser.accept(b'<')? {
-                count = Some(parser.small(REGISTER_LIMIT, "the number of registers")?);
+                count = Some(parser.bounded_integer(REGISTER_LIMIT, "the number of registers")?);
                 parser.expect(b'>')?;
             }
             Ok(RegisterName { name, count })
@@ -516,7 +516,7 @@ impl<'a> Parser<'a> {
                 _ => return self.expected("a label"),
             };
             self.bump()?;
-            let offset = self.plus()?;
+            let offset = self.optional_offset()?;
             self.expect(b',')?;
             self.keyword("inlined_at")?;
             inlined = Some(Inlined { function, offset, file: self.count()?, row: self.count()?, column: self.count()? });
@@ -536,7 +536,7 @@ impl<'a> Parser<'a> {
             modifiers.push(Modifier::parse(name));
             self.bump()?;
         }
-        let operands = if self.is(b';') { Vec::new() } else { self.commas(Self::operand)? };
+        let operands = if self.is(b';') { Vec::new() } else { self.comma_separated(Self::operand)? };
         self.expect(b';')?;
         Ok(Instruction { line, guard, opcode: name.to_owned(), modifiers, operands })
     }
@@ -558,7 +558,7 @@ impl<'a> Parser<'a> {
             Token::Word(_) => {
                 let name = self.register()?;
                 Ok(match self.is(b'+') {
-                    true => Operand::Offset { name, offset: self.plus()? },
+                    true => Operand::Offset { name, offset: self.optional_offset()? },
                     false => Operand::Name(name),
                 })
             }
@@ -596,24 +596,24 @@ impl<'a> Parser<'a> {
     }
     fn enclosed(&mut self, close: u8) -> Result<Vec<Operand>> {
         self.bump()?;
-        let operands = if self.is(close) { Vec::new() } else { self.commas(Self::operand)? };
+        let operands = if self.is(close) { Vec::new() } else { self.comma_separated(Self::operand)? };
         self.expect(close)?;
         Ok(operands)
     }
     fn address(&mut self) -> Result<Address> {
         self.bump()?;
-        let mut address = Address { base: None, offset: 0, more: Vec::new() };
+        let mut address = Address { base: None, offset: 0, trailing_operands: Vec::new() };
         if let Token::Word(_) = self.token {
             address.base = Some(self.register()?);
             address.offset = match self.token {
                 Token::Punctuation(b'-') => self.integer()?,
-                _ => self.plus()?,
+                _ => self.optional_offset()?,
             };
         } else {
             address.offset = self.integer()?;
         }
         while self.accept(b',')? {
-            address.more.push(self.operand()?);
+            address.trailing_operands.push(self.operand()?);
         }
         self.expect(b']')?;
         Ok(address)

@@ -211,7 +211,7 @@ fn operand_text(operand: &Operand) -> String {
                 Some(base) => format!("{base}{}", offset_text(address.offset)),
                 None => address.offset.to_string(),
             };
-            let more: String = address.more.iter().map(|part| format!(", {}", operand_text(part))).collect();
+            let more: String = address.trailing_operands.iter().map(|part| format!(", {}", operand_text(part))).collect();
             format!("[{base}{more}]")
         }
     }

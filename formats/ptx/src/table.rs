@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opcode {
     pub name: &'static str,
-    pub least: usize,
-    pub most: usize,
+    pub min_operands: usize,
+    pub max_operands: usize,
 }
 
 /// The row of an instruction.
@@ -13,11 +13,11 @@ pub fn opcode(name: &str) -> Option<&'static Opcode> {
     OPCODES.binary_search_by(|opcode| opcode.name.cmp(name)).ok().map(|index| &OPCODES[index])
 }
 
-const fn op(name: &'static str, least: usize, most: usize) -> Opcode {
-    Opcode { name, least, most }
+const fn op(name: &'static str, min_operands: usize, max_operands: usize) -> Opcode {
+    Opcode { name, min_operands, max_operands }
 }
 
-/// Sorted by name.
+/// All instructions, sorted by name.
 pub const OPCODES: &[Opcode] = &[
     op("abs", 2, 2),
     op("activemask", 1, 1),

@@ -6,7 +6,7 @@ use ptx::{Item, Operand, Statement};
 const SAMPLE: &str = include_str!("sample.ptx");
 
 #[test]
-fn printed_and_parsed_again_it_is_the_same() {
+fn printed_modules_parse_to_equal_trees() {
     let module = ptx::parse(SAMPLE).unwrap();
     let printed = ptx::print(&module);
     assert_eq!(ptx::parse(&printed).unwrap(), module);
@@ -16,7 +16,7 @@ fn printed_and_parsed_again_it_is_the_same() {
 }
 
 #[test]
-fn the_tree_says_what_the_text_says() {
+fn the_tree_has_the_contents_of_the_text() {
     let module = ptx::parse(SAMPLE).unwrap();
     let kernel = module.items.iter().find_map(|item| match item {
         Item::Function(function) if function.entry => Some(function),
@@ -49,7 +49,7 @@ fn errors_have_a_place() {
 }
 
 #[test]
-fn the_checker_finds_what_does_not_fit() {
+fn each_violation_has_its_code() {
     let errors = |from: &str, to: &str| {
         assert!(SAMPLE.contains(from));
         let found = ptx::check(&ptx::parse(&SAMPLE.replacen(from, to, 1)).unwrap());
@@ -77,7 +77,7 @@ fn mutations_are_refused_or_read() {
         state ^= state << 17;
         (state % limit as u64) as usize
     };
-    let odd: Vec<char> = "{}[]()<>,;:.%@!|+-=\"\\/*_0x9é\u{0}\n".chars().collect();
+    let special_characters: Vec<char> = "{}[]()<>,;:.%@!|+-=\"\\/*_0x9é\u{0}\n".chars().collect();
     let text: Vec<char> = SAMPLE.chars().collect();
     let mut read = 0;
     for _ in 0..1500 {
@@ -86,8 +86,8 @@ fn mutations_are_refused_or_read() {
             let at = random(mutant.len() - 60);
             match random(4) {
                 0 => drop(mutant.drain(at..at + 1 + random(50))),
-                1 => mutant[at] = odd[random(odd.len())],
-                2 => mutant.insert(at, odd[random(odd.len())]),
+                1 => mutant[at] = special_characters[random(special_characters.len())],
+                2 => mutant.insert(at, special_characters[random(special_characters.len())]),
                 _ => {
                     let piece: Vec<char> = mutant[at..at + random(50)].to_vec();
                     let to = random(mutant.len());

@@ -20,7 +20,7 @@ pub fn memory(function: &Function) -> Option<u32> {
 }
 
 /// Checks that nothing else overlaps the responses.
-pub(crate) fn are_apart(function: &Function) -> Rule {
+pub(crate) fn check_no_overlap(function: &Function) -> Rule {
     let Some(start) = memory(function) else { return Ok(()) };
     let FunctionAttrs { shared_bytes, tensor, program, placements, pipelines, .. } = &function.attrs;
     let fits = *shared_bytes >= BYTES && start.is_multiple_of(CLC_RESPONSE_BYTES);
@@ -30,7 +30,7 @@ pub(crate) fn are_apart(function: &Function) -> Rule {
     let shared = placements.iter().filter(|(buffer, _)| program.buffers[*buffer].space == Space::Shared);
     let buffers = shared.map(|(buffer, place)| (place.offset, u64::from(program.buffers[buffer].bytes()) * u64::from(place.depth)));
     let barriers = pipelines.values().map(|info| (info.barriers, u64::from(2 * PipelineInfo::BARRIER) * u64::from(info.depth)));
-    let word = tensor.iter().map(|tensor| (tensor.address, u64::from(tileas::tensor_memory::WORD)));
-    let apart = buffers.chain(barriers).chain(word).all(|(from, bytes)| u64::from(from) + bytes <= u64::from(start));
-    require(apart, || format!("something else overlaps the CLC responses, which start at {start}"))
+    let tmem_address = tensor.iter().map(|tensor| (tensor.address, u64::from(tileas::tensor_memory::WORD)));
+    let no_overlap = buffers.chain(barriers).chain(tmem_address).all(|(from, bytes)| u64::from(from) + bytes <= u64::from(start));
+    require(no_overlap, || format!("something else overlaps the CLC responses, which start at {start}"))
 }

@@ -23,14 +23,14 @@ pub fn halves(function: &Function) -> BTreeMap<Buffer, usize> {
     all.filter_map(|op| half(&body.ops[op].kind)).collect()
 }
 
-/// Checks that the CTAs of a function marked as a pair can be one.
-pub fn refused(function: &Function) -> Result<(), String> {
+/// Checks that the CTAs of a function that is marked as a CTA pair issue uniform TMA copies, each to its half of a tile.
+pub fn check(function: &Function) -> Result<(), String> {
     if !function.attrs.program.cta_pair {
         return Ok(());
     }
     let halves = halves(function);
     let buffers: Vec<Buffer> = halves.keys().copied().collect();
-    multicast::are_same(function, &buffers)?;
+    multicast::check_uniform_copies(function, &buffers)?;
     let body = &function.body;
     for op in body.ops.values() {
         let Op::Core(tileas::Op::TmaLoad { view, buffer, .. }) = &op.kind else { continue };

@@ -10,10 +10,10 @@ use core_dialect::persistent_loops::is_clc_loop;
 use tileas::effects::{Completes, Synchronises};
 use tileas::{MmaAtom, MmaOperand};
 
-/// The parts of the next iteration that run early, and the ops that follow them.
+/// The ops of an iteration that a first-fragment prefetch moves or splits.
 #[derive(Clone, Debug)]
-pub struct Early {
-    /// The waits of an iteration before its loads.
+pub struct FragmentPrefetch {
+    /// The waits that precede the loads.
     pub waits: Vec<OpId>,
     /// The per-K-step loads of both operands.
     pub loads: [OpId; 2],
@@ -22,15 +22,15 @@ pub struct Early {
     pub after: Vec<OpId>,
 }
 
-/// The prefetch of a loop body, or the reason why it is impossible.
-pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
+/// The first-fragment prefetch of a loop body, or the reason why it is impossible.
+pub fn prefetch_of(function: &Function, block: Block) -> Result<FragmentPrefetch, &'static str> {
     let body = &function.body;
     let node = &body.blocks[block];
     let kind = |op: &OpId| &body.ops[*op].kind;
     let mma = only_mma(function, block)?;
     let loads = loads_of(function, block, mma)?;
-    let at = |op: OpId| node.ops.iter().position(|other| *other == op).expect("it is in the block");
-    let first = loads.into_iter().map(at).min().expect("there are two");
+    let position = |op: OpId| node.ops.iter().position(|other| *other == op).expect("it is in the block");
+    let first = loads.into_iter().map(position).min().expect("there are two");
     let Some((end, ops)) = node.ops.split_last() else { return Err("it has no end") };
     if !matches!(kind(end).core(), Some(Core::Continue { .. })) {
         return Err("an iteration ends in several places");
@@ -42,19 +42,20 @@ pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
     if waits.is_empty() || !waits.iter().all(|op| is_wait(kind(op))) {
         return Err("an op other than a wait precedes its fragment loads");
     }
-    let (between, after) = (&ops[first..at(mma)], &ops[at(mma) + 1..]);
-    let waits_not = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
-    if !between.iter().all(waits_not) {
+    let (between, after) = (&ops[first..position(mma)], &ops[position(mma) + 1..]);
+    let never_waits = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
+    if !between.iter().all(never_waits) {
         return Err("there is a wait between its fragment loads");
     }
     let result = body.result(mma);
-    if !after.iter().all(|op| is_ahead(kind(op)) && !kind(op).operands().contains(&result)) {
+    if !after.iter().all(|op| may_precede_mma(kind(op)) && !kind(op).operands().contains(&result)) {
         return Err("an op stands between its MMA and the end of an iteration");
     }
-    let is_known = |value: Value| node.args.contains(&value) || body.defining_op(value).is_none_or(|op| !node.ops.contains(&op));
+    let is_known_before =
+        |value: Value| node.args.contains(&value) || body.defining_op(value).is_none_or(|op| !node.ops.contains(&op));
     let used = waits.iter().chain(&loads).flat_map(|op| kind(op).operands());
-    match used.into_iter().all(is_known) {
-        true => Ok(Early { waits, loads, mma, after: after.to_vec() }),
+    match used.into_iter().all(is_known_before) {
+        true => Ok(FragmentPrefetch { waits, loads, mma, after: after.to_vec() }),
         false => Err("a stage is computed in the iteration that reads it"),
     }
 }
@@ -84,29 +85,30 @@ fn loads_of(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &
     Ok([lhs, rhs])
 }
 
-/// Returns whether an op helps to ensure that a stage is full.
+/// Returns whether an op is one of the waits after which a stage is full.
 fn is_wait(op: &Op) -> bool {
     matches!(op, Op::PipelineWait { .. } | Op::CopyWait { .. } | Op::Barrier { .. } | Op::AsyncFence {})
 }
 
 /// Returns whether an op may move before the MMAs: it computes, releases a stage, or issues asynchronous copies.
-fn is_ahead(op: &Op) -> bool {
+fn may_precede_mma(op: &Op) -> bool {
     let effects = op.effects();
     let copies = effects.completes == Completes::WithItsCopies || effects.synchronises == Some(Synchronises::EndsCopies);
     op.is_pure() || copies || matches!(op, Op::AsyncFence {} | Op::PipelineRelease { .. })
 }
 
 /// Returns whether the loads of a block are prefetched.
-pub fn is_said(function: &Function, block: Block) -> bool {
-    function.body.blocks[block].ops.iter().any(|op| is_early(&function.body.ops[*op].kind))
+pub fn is_prefetched(function: &Function, block: Block) -> bool {
+    function.body.blocks[block].ops.iter().any(|op| is_prefetched_load(&function.body.ops[*op].kind))
 }
 
-fn is_early(op: &Op) -> bool {
+fn is_prefetched_load(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::SharedLoad { prefetch_next: true, .. }))
 }
 
-/// The loop bodies of a region whose loops know before the end of an iteration whether another one follows.
-pub fn bodies(function: &Function, region: Region) -> Vec<Block> {
+/// The bodies of a region's `for` loops, without CLC loops. Only these loops know before the end of an iteration whether another
+/// iteration follows.
+pub fn counted_loop_bodies(function: &Function, region: Region) -> Vec<Block> {
     let body = &function.body;
     let of_loop = |op: OpId| match body.ops[op].kind.core() {
         core if is_clc_loop(body, core, Op::core) => None,
@@ -116,13 +118,17 @@ pub fn bodies(function: &Function, region: Region) -> Vec<Block> {
     body.walk(region).into_iter().filter_map(of_loop).collect()
 }
 
-/// Checks whether a load of a block can be prefetched.
-pub(crate) fn refused(function: &Function, block: Block) -> Result<(), &'static str> {
-    if !bodies(function, function.region).contains(&block) {
+/// Checks that the loads of a block that are marked as prefetched can be prefetched.
+pub(crate) fn check(function: &Function, block: Block) -> Result<(), &'static str> {
+    if !counted_loop_bodies(function, function.region).contains(&block) {
         return Err("it is in no loop");
     }
-    let Early { loads, .. } = of(function, block)?;
-    let early = |op: &OpId| is_early(&function.body.ops[*op].kind);
-    let others = function.body.blocks[block].ops.iter().any(|op| early(op) && !loads.contains(op));
-    if loads.iter().all(early) && !others { Ok(()) } else { Err("both operands of an MMA are prefetched, and nothing else") }
+    let FragmentPrefetch { loads, .. } = prefetch_of(function, block)?;
+    let is_prefetched = |op: &OpId| is_prefetched_load(&function.body.ops[*op].kind);
+    let prefetches_others = function.body.blocks[block].ops.iter().any(|op| is_prefetched(op) && !loads.contains(op));
+    if loads.iter().all(is_prefetched) && !prefetches_others {
+        Ok(())
+    } else {
+        Err("both operands of an MMA are prefetched, and nothing else")
+    }
 }

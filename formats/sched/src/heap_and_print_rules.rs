@@ -1,5 +1,5 @@
-//! Rules around runtime calls. Heap memory is freed where the region of its `alloca` ends. Tiles are printed from memory that the
-//! CTA owns meanwhile. `tile-sched` inserts the ops, and the verifier checks them.
+//! Rules around runtime calls. Heap memory is freed where the region of its `alloca` ends. Tiles are printed from memory of the
+//! grid that one CTA owns at a time. `tile-sched` inserts the ops, and the verifier checks them.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
@@ -8,11 +8,11 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeMap;
 use tileas::Type;
 
-/// The heap memory whose lifetime each leaving op ends.
-pub fn left_after(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
-    let mut walk = Walk { function, around: Vec::new(), taken: Vec::new(), left: BTreeMap::new() };
+/// For each terminator, the heap allocations (`alloca`) whose lifetime it ends.
+pub fn allocations_ended_by(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
+    let mut walk = Walk { function, enclosing: Vec::new(), live: Vec::new(), ended: BTreeMap::new() };
     walk.region(function.region);
-    walk.left
+    walk.ended
 }
 
 /// The tiles that an op prints, which it reads from the grid's memory.
@@ -24,10 +24,11 @@ pub fn printed_tiles(function: &Function, op: &Op) -> Vec<Value> {
 struct Walk<'a> {
     function: &'a Function,
     /// The surrounding constructs, outermost first.
-    around: Vec<OpId>,
+    enclosing: Vec<OpId>,
     /// Live allocations, each with its nesting depth.
-    taken: Vec<(usize, Value)>,
-    left: BTreeMap<OpId, Vec<Value>>,
+    live: Vec<(usize, Value)>,
+    /// By terminator, the allocations whose lifetime it ends.
+    ended: BTreeMap<OpId, Vec<Value>>,
 }
 
 impl Walk<'_> {
@@ -36,53 +37,53 @@ impl Walk<'_> {
         for &op in &body.blocks[body.block_of(region)].ops {
             let node = &body.ops[op];
             match node.kind.core() {
-                Some(Core::Alloca { .. }) => self.taken.push((self.around.len(), node.results[0])),
+                Some(Core::Alloca { .. }) => self.live.push((self.enclosing.len(), node.results[0])),
                 Some(core) if node.kind.is_terminator() => {
-                    let inside = self.left_by(core);
-                    let left = self.taken.iter().filter(|(around, _)| *around >= inside).map(|(_, ptr)| *ptr);
-                    self.left.insert(op, left.collect());
+                    let outermost = self.outermost_left_depth(core);
+                    let ended = self.live.iter().filter(|(depth, _)| *depth >= outermost).map(|(_, ptr)| *ptr);
+                    self.ended.insert(op, ended.collect());
                 }
                 _ => {}
             }
             for region in node.kind.regions() {
-                self.around.push(op);
+                self.enclosing.push(op);
                 self.region(region);
-                self.around.pop();
-                let outside = self.around.len();
-                self.taken.retain(|(around, _)| *around <= outside);
+                self.enclosing.pop();
+                let outside = self.enclosing.len();
+                self.live.retain(|(depth, _)| *depth <= outside);
             }
         }
-        self.left.retain(|_, left| !left.is_empty());
+        self.ended.retain(|_, ptrs| !ptrs.is_empty());
     }
 
-    /// The nesting depth from which on an op that leaves regions ends allocations.
-    fn left_by(&self, core: &Core) -> usize {
+    /// The depth of the outermost region that a terminator leaves. It ends the allocations of this depth and of all inner depths.
+    fn outermost_left_depth(&self, core: &Core) -> usize {
         let body = &self.function.body;
-        let last = |ends: fn(&Core) -> bool| self.around.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
+        let last = |ends: fn(&Core) -> bool| self.enclosing.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
         match core {
             Core::Return {} => 0,
             Core::Break { .. } => last(|core| matches!(core, Core::Loop { .. })).map_or(0, |at| at + 1),
             Core::Continue { .. } => last(|core| !matches!(core, Core::If { .. })).map_or(0, |at| at + 1),
-            _ => self.around.len(),
+            _ => self.enclosing.len(),
         }
     }
 }
 
-/// Checks the order of these ops. A `free` comes after a barrier, right before the op that leaves. Tiles are staged after a barrier
-/// that follows the lock, and printed after another barrier.
-pub(crate) fn stands_around(function: &Function) -> Result<(), (Loc, String)> {
-    let left = left_after(function);
+/// Checks the order of the runtime ops. A `free` comes after a barrier, right before the terminator that ends the lifetime of its
+/// allocations. Tiles are staged after a barrier that follows the lock, and printed after another barrier.
+pub(crate) fn check_order(function: &Function) -> Result<(), (Loc, String)> {
+    let ended = allocations_ended_by(function);
     let body = &function.body;
     let is_fence = |op: &OpId| matches!(body.ops[*op].kind, Op::AsyncFence {});
     for block in body.blocks.values() {
         let ops: Vec<OpId> = block.ops.iter().copied().filter(|op| !is_fence(op)).collect();
         let kinds: Vec<&Op> = ops.iter().map(|op| &body.ops[*op].kind).collect();
-        let barrier = |at: usize| kinds.get(at).is_some_and(|kind| is_whole_barrier(function, kind));
+        let barrier = |at: usize| kinds.get(at).is_some_and(|kind| is_full_barrier(function, kind));
         let before = |at: usize, by: usize| at.checked_sub(by);
         for (at, kind) in kinds.iter().enumerate() {
             let tiles = printed_tiles(function, kind);
             let refused = match kind {
-                Op::Free { ptrs } if ops.get(at + 1).and_then(|next| left.get(next)) != Some(ptrs) => {
+                Op::Free { ptrs } if ops.get(at + 1).and_then(|next| ended.get(next)) != Some(ptrs) => {
                     Some("it does not free exactly the memory whose lifetime the next op ends".to_string())
                 }
                 Op::Free { .. } if !before(at, 1).is_some_and(barrier) => {
@@ -106,8 +107,8 @@ pub(crate) fn stands_around(function: &Function) -> Result<(), (Loc, String)> {
                 _ if !tiles.is_empty() && !matches!(before(at, 2).map(|at| kinds[at]), Some(Op::PrintStage { .. })) => {
                     Some("its tiles have not been staged".into())
                 }
-                _ if left.contains_key(&ops[at]) && !matches!(before(at, 1).map(|at| kinds[at]), Some(Op::Free { .. })) => {
-                    Some(format!("{} is not freed before its lifetime ends", left[&ops[at]][0]))
+                _ if ended.contains_key(&ops[at]) && !matches!(before(at, 1).map(|at| kinds[at]), Some(Op::Free { .. })) => {
+                    Some(format!("{} is not freed before its lifetime ends", ended[&ops[at]][0]))
                 }
                 _ => None,
             };
@@ -119,8 +120,9 @@ pub(crate) fn stands_around(function: &Function) -> Result<(), (Loc, String)> {
     Ok(())
 }
 
-/// Returns whether a barrier covers all threads. In the body of a warp role other rules ensure it.
-fn is_whole_barrier(function: &Function, kind: &Op) -> bool {
+/// Returns whether a barrier covers all threads of the CTA, or of its warp role. Other rules of the verifier already require that
+/// every barrier in a warp role covers all threads of the role.
+fn is_full_barrier(function: &Function, kind: &Op) -> bool {
     let attrs = &function.attrs;
     matches!(kind, Op::Barrier { threads, .. } if !attrs.warp_roles.is_empty() || *threads == attrs.program.warps * 32)
 }

@@ -1,22 +1,22 @@
-//! Iteration distance: whether an access of a loop is to other elements in each iteration, or to the same ones. If one thread owns
-//! each element in both iterations, neither waits for the other.
+//! Iteration distance: whether the iterations of a loop access disjoint elements, or the same elements. If the same thread then
+//! accesses each element in all iterations, accesses of different iterations need no synchronisation.
 //!
 //! The analysis follows an address to its sources. The distance between iterations is known if the address is a constant times the
 //! loop counter, or a loop-carried value that grows by a constant. The distance between elements of a tile is known if an `iota`
 //! numbers them. Arithmetic that may wrap gives no distance, unless it has the width of an address.
 
-use crate::region_flow::Ends;
 use crate::{Function, Op};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::LoopEnds;
 use core_dialect::tile::{Dense, Elem};
 use numerics::arith::{Binary, Convert, Overflow, Signedness};
 use std::collections::BTreeSet;
 use tileas::Type;
 
 /// Limit on the chain of ops that the analysis follows.
-const FAR: u32 = 64;
+const MAX_FOLLOWED: u32 = 64;
 /// Bits of an address.
 const ADDRESS: u32 = 64;
 
@@ -29,29 +29,29 @@ pub struct IterationDistance {
     continued: Vec<Vec<Value>>,
 }
 
-/// The range of a tile of numbers or byte addresses. It grows by `iteration` per iteration; relative to a common base, its elements
-/// are from `least` to `most`.
+/// The elements of a tile of numbers or byte addresses, relative to an unknown base: from `least` to `most` in the first iteration,
+/// and `iteration` more in each further iteration.
 #[derive(Clone, Copy)]
-struct Steps {
+struct OffsetRange {
     iteration: i64,
     least: i64,
     most: i64,
 }
 
-impl Steps {
-    const NONE: Steps = Steps { iteration: 0, least: 0, most: 0 };
+impl OffsetRange {
+    const NONE: OffsetRange = OffsetRange { iteration: 0, least: 0, most: 0 };
 
-    fn plus(self, other: Steps) -> Option<Steps> {
-        Some(Steps {
+    fn plus(self, other: OffsetRange) -> Option<OffsetRange> {
+        Some(OffsetRange {
             iteration: self.iteration.checked_add(other.iteration)?,
             least: self.least.checked_add(other.least)?,
             most: self.most.checked_add(other.most)?,
         })
     }
 
-    fn times(self, factor: i64) -> Option<Steps> {
+    fn times(self, factor: i64) -> Option<OffsetRange> {
         let (one, other) = (self.least.checked_mul(factor)?, self.most.checked_mul(factor)?);
-        Some(Steps { iteration: self.iteration.checked_mul(factor)?, least: one.min(other), most: one.max(other) })
+        Some(OffsetRange { iteration: self.iteration.checked_mul(factor)?, least: one.min(other), most: one.max(other) })
     }
 }
 
@@ -65,54 +65,62 @@ impl IterationDistance {
         };
         let inner = regions.iter().flat_map(|region| body.walk(*region));
         let inner = inner.flat_map(|op| body.ops[op].results.iter().copied().chain(args(op)).collect::<Vec<_>>());
-        let continued = regions.iter().flat_map(|region| Ends::of(function, *region).continued).map(<[Value]>::to_vec);
+        let continued = regions.iter().flat_map(|region| LoopEnds::of(&function.body, *region).continued).map(<[Value]>::to_vec);
         IterationDistance { for_op, computed: args(for_op).into_iter().chain(inner).collect(), continued: continued.collect() }
     }
 
-    /// Returns whether an access is to the same place in all iterations, or to disjoint elements. Disjoint are partitions of a
-    /// view, and pointers whose distance is at least their extent.
-    pub fn are_apart(&self, function: &Function, base: Value, index: &[Value]) -> bool {
+    /// Returns whether an access is to the same elements in all iterations, or to disjoint elements. Tiles of a partition view are
+    /// the same or disjoint. Pointers are disjoint if they advance by at least their extent in each iteration.
+    pub fn is_same_or_disjoint(&self, function: &Function, base: Value, index: &[Value]) -> bool {
         let is_same = |value: &Value| !self.computed.contains(value);
         let is_partition =
             matches!(function.body.ty(base), Type::View(view) if view.kind == core_dialect::tile::ViewKind::Partition);
         let same_view = is_same(&base) && (is_partition || index.iter().all(is_same));
-        same_view || index.is_empty() && self.pointers_are_apart(function, base)
+        same_view || index.is_empty() && self.are_pointers_disjoint(function, base)
     }
 
-    fn pointers_are_apart(&self, function: &Function, pointers: Value) -> bool {
+    fn are_pointers_disjoint(&self, function: &Function, pointers: Value) -> bool {
         let Some(Elem::Ptr { pointee, .. }) = function.body.ty(pointers).elem() else { return false };
-        self.steps(function, pointers, None, FAR).is_some_and(|Steps { iteration, least, most }| {
-            let reach = most.checked_sub(least).and_then(|reach| reach.checked_add(i64::from(pointee.bytes())));
-            reach.is_some_and(|reach| iteration.checked_abs().is_some_and(|iteration| iteration >= reach))
+        self.range_of(function, pointers, None, MAX_FOLLOWED).is_some_and(|OffsetRange { iteration, least, most }| {
+            let extent = most.checked_sub(least).and_then(|extent| extent.checked_add(i64::from(pointee.bytes())));
+            extent.is_some_and(|extent| iteration.checked_abs().is_some_and(|iteration| iteration >= extent))
         })
     }
 
-    /// How a value changes between iterations and elements; `extended` is the extension of a narrower value to an address.
-    fn steps(&self, function: &Function, value: Value, extended: Option<Signedness>, far: u32) -> Option<Steps> {
+    /// The range of a value. `extended`: the extension that widens the value to the width of an address.
+    fn range_of(
+        &self,
+        function: &Function,
+        value: Value,
+        extended: Option<Signedness>,
+        left_to_follow: u32,
+    ) -> Option<OffsetRange> {
         let body = &function.body;
-        let far = far.checked_sub(1)?;
+        let left_to_follow = left_to_follow.checked_sub(1)?;
         let ty = body.ty(value);
         let count = i64::try_from(core_dialect::tile::element_count(ty.shape())).ok()?;
         if count == 1 && !self.computed.contains(&value) {
-            return Some(Steps::NONE);
+            return Some(OffsetRange::NONE);
         }
-        let Some(op) = body.defining_op(value) else { return self.argument_steps(function, value, extended, far) };
-        let steps = |value: Value| self.steps(function, value, extended, far);
+        let Some(op) = body.defining_op(value) else { return self.argument_range(function, value, extended, left_to_follow) };
+        let range = |value: Value| self.range_of(function, value, extended, left_to_follow);
         match body.ops[op].kind.core() {
-            Some(Core::Constant { value: Dense::Splat(_) }) => Some(Steps::NONE),
-            Some(Core::Iota {}) => Some(Steps { iteration: 0, least: 0, most: count - 1 }),
-            Some(Core::Broadcast { x } | Core::Reshape { x } | Core::PtrCast { x }) => steps(*x),
-            Some(Core::Assume { value, .. }) => steps(*value),
-            Some(Core::Convert { kind: Convert::ExtI { signedness }, x }) => self.steps(function, *x, Some(*signedness), far),
+            Some(Core::Constant { value: Dense::Splat(_) }) => Some(OffsetRange::NONE),
+            Some(Core::Iota {}) => Some(OffsetRange { iteration: 0, least: 0, most: count - 1 }),
+            Some(Core::Broadcast { x } | Core::Reshape { x } | Core::PtrCast { x }) => range(*x),
+            Some(Core::Assume { value, .. }) => range(*value),
+            Some(Core::Convert { kind: Convert::ExtI { signedness }, x }) => {
+                self.range_of(function, *x, Some(*signedness), left_to_follow)
+            }
             Some(Core::Binary { kind, lhs, rhs }) => {
                 let (lhs, rhs, wraps) = (*lhs, *rhs, |overflow| wraps(ty, overflow, extended));
                 match kind {
-                    Binary::AddI { overflow } if !wraps(*overflow) => steps(lhs)?.plus(steps(rhs)?),
-                    Binary::SubI { overflow } if !wraps(*overflow) => steps(lhs)?.plus(steps(rhs)?.times(-1)?),
+                    Binary::AddI { overflow } if !wraps(*overflow) => range(lhs)?.plus(range(rhs)?),
+                    Binary::SubI { overflow } if !wraps(*overflow) => range(lhs)?.plus(range(rhs)?.times(-1)?),
                     Binary::MulI { overflow } if !wraps(*overflow) => {
-                        match (number(function, lhs, extended), number(function, rhs, extended)) {
-                            (_, Some(factor)) => steps(lhs)?.times(factor),
-                            (Some(factor), _) => steps(rhs)?.times(factor),
+                        match (uniform_constant(function, lhs, extended), uniform_constant(function, rhs, extended)) {
+                            (_, Some(factor)) => range(lhs)?.times(factor),
+                            (Some(factor), _) => range(rhs)?.times(factor),
                             (None, None) => None,
                         }
                     }
@@ -121,18 +129,24 @@ impl IterationDistance {
             }
             Some(Core::Offset { ptr, offset }) => {
                 let Elem::Ptr { pointee, .. } = ty.elem()? else { return None };
-                let offset = self.steps(function, *offset, Some(Signedness::Signed), far)?;
-                steps(*ptr)?.plus(offset.times(i64::from(pointee.bytes()))?)
+                let offset = self.range_of(function, *offset, Some(Signedness::Signed), left_to_follow)?;
+                range(*ptr)?.plus(offset.times(i64::from(pointee.bytes()))?)
             }
             _ => match &body.ops[op].kind {
-                Op::Core(tileas::Op::ConvertLayout { x, .. }) => steps(*x),
+                Op::Core(tileas::Op::ConvertLayout { x, .. }) => range(*x),
                 _ => None,
             },
         }
     }
 
-    /// The steps of the loop counter and of loop-carried values.
-    fn argument_steps(&self, function: &Function, value: Value, extended: Option<Signedness>, far: u32) -> Option<Steps> {
+    /// The range of the loop counter or of a loop-carried value.
+    fn argument_range(
+        &self,
+        function: &Function,
+        value: Value,
+        extended: Option<Signedness>,
+        left_to_follow: u32,
+    ) -> Option<OffsetRange> {
         let body = &function.body;
         let Some(Core::For { step, init, unsigned, body: region, .. }) = body.ops[self.for_op].kind.core() else { return None };
         let at = body.blocks[body.block_of(*region)].args.iter().position(|arg| *arg == value)?;
@@ -140,44 +154,44 @@ impl IterationDistance {
             let counted = if *unsigned { Signedness::Unsigned } else { Signedness::Signed };
             let is_exact = extended.is_none_or(|extended| extended == counted);
             return is_exact
-                .then(|| number(function, *step, extended))
+                .then(|| uniform_constant(function, *step, extended))
                 .flatten()
-                .map(|iteration| Steps { iteration, ..Steps::NONE });
+                .map(|iteration| OffsetRange { iteration, ..OffsetRange::NONE });
         };
         let mut iteration = None;
         for values in &self.continued {
-            let further = further(function, *values.get(carried)?, value, extended, far)?;
-            if *iteration.get_or_insert(further) != further {
+            let difference = difference(function, *values.get(carried)?, value, extended, left_to_follow)?;
+            if *iteration.get_or_insert(difference) != difference {
                 return None;
             }
         }
-        Some(Steps { iteration: iteration?, ..self.steps(function, *init.get(carried)?, extended, far)? })
+        Some(OffsetRange { iteration: iteration?, ..self.range_of(function, *init.get(carried)?, extended, left_to_follow)? })
     }
 }
 
-/// The difference of two values, if it is a constant.
-fn further(function: &Function, value: Value, than: Value, extended: Option<Signedness>, far: u32) -> Option<i64> {
-    let (body, far) = (&function.body, far.checked_sub(1)?);
+/// The difference `value - than`, if it is a constant.
+fn difference(function: &Function, value: Value, than: Value, extended: Option<Signedness>, left_to_follow: u32) -> Option<i64> {
+    let (body, left_to_follow) = (&function.body, left_to_follow.checked_sub(1)?);
     if value == than {
         return Some(0);
     }
     let (op, ty) = (body.defining_op(value)?, body.ty(value));
-    let further = |value: Value| further(function, value, than, extended, far);
+    let difference = |value: Value| difference(function, value, than, extended, left_to_follow);
     match body.ops[op].kind.core() {
         Some(Core::Binary { kind: Binary::AddI { overflow }, lhs, rhs }) if !wraps(ty, *overflow, extended) => {
-            match (number(function, *lhs, extended), number(function, *rhs, extended)) {
-                (_, Some(number)) => further(*lhs)?.checked_add(number),
-                (Some(number), _) => further(*rhs)?.checked_add(number),
+            match (uniform_constant(function, *lhs, extended), uniform_constant(function, *rhs, extended)) {
+                (_, Some(number)) => difference(*lhs)?.checked_add(number),
+                (Some(number), _) => difference(*rhs)?.checked_add(number),
                 (None, None) => None,
             }
         }
         Some(Core::Offset { ptr, offset }) => {
             let Elem::Ptr { pointee, .. } = ty.elem()? else { return None };
-            let offset = number(function, *offset, Some(Signedness::Signed))?;
-            further(*ptr)?.checked_add(offset.checked_mul(i64::from(pointee.bytes()))?)
+            let offset = uniform_constant(function, *offset, Some(Signedness::Signed))?;
+            difference(*ptr)?.checked_add(offset.checked_mul(i64::from(pointee.bytes()))?)
         }
         _ => match &body.ops[op].kind {
-            Op::Core(tileas::Op::ConvertLayout { x, .. }) => further(*x),
+            Op::Core(tileas::Op::ConvertLayout { x, .. }) => difference(*x),
             _ => None,
         },
     }
@@ -194,10 +208,10 @@ fn wraps(ty: &Type, overflow: Overflow, extended: Option<Signedness>) -> bool {
     !is_address && !is_exact
 }
 
-/// A constant that all elements have.
-fn number(function: &Function, value: Value, extended: Option<Signedness>) -> Option<i64> {
+/// The constant that all elements of a value have.
+fn uniform_constant(function: &Function, value: Value, extended: Option<Signedness>) -> Option<i64> {
     let (body, mut value) = (&function.body, value);
-    for _ in 0..FAR {
+    for _ in 0..MAX_FOLLOWED {
         let kind = &body.ops[body.defining_op(value)?].kind;
         value = match kind.core() {
             Some(Core::Constant { value: Dense::Splat(bits) }) => {

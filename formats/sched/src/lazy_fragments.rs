@@ -12,7 +12,7 @@ use tileas::renaming::keeps_registers;
 
 /// Checks whether a load can be split per K step, and returns why not. `uses` counts the uses of each value; `block` is the load's.
 /// The loaded tile may be reshaped on the way to the MMA.
-pub fn refused(
+pub fn check(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
     uses: &[u32],
@@ -37,7 +37,7 @@ pub fn refused(
             let fragments = matches!(kind, Op::Core(program) if program.fragments().is_some_and(|both| both.contains(&value)));
             return if fragments { Ok(()) } else { Err("no MMA reads the per-K-step load") };
         }
-        if !kind.regions().is_empty() || !passes(&kind.effects()) {
+        if !kind.regions().is_empty() || !may_stand_between(&kind.effects()) {
             return Err("an op between a per-K-step load and its MMA waits or accesses memory");
         }
     }
@@ -47,13 +47,13 @@ pub fn refused(
 /// Returns whether an op changes the shape of a tile and keeps its registers.
 fn renames(function: &Function, layouts: &Arena<LayoutId, Layout>, op: OpId) -> bool {
     let node = &function.body.ops[op];
-    let Some((core, x)) = node.kind.core().and_then(|core| Some((core, renamed(core)?))) else { return false };
+    let Some((core, x)) = node.kind.core().and_then(|core| Some((core, renamed_operand(core)?))) else { return false };
     let types = [x, function.body.result(op)].map(|value| function.body.ty(value));
     let [Some(from), Some(to)] = types.map(|ty| ty.layout()) else { return false };
     keeps_registers(core, types.map(|ty| ty.shape()), [&layouts[from], &layouts[to]])
 }
 
-fn renamed(core: &Core) -> Option<Value> {
+fn renamed_operand(core: &Core) -> Option<Value> {
     match core {
         Core::Reshape { x } | Core::Permute { x, .. } => Some(*x),
         _ => None,
@@ -64,7 +64,7 @@ fn renamed(core: &Core) -> Option<Value> {
 pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
     loop {
         let op = function.body.defining_op(value)?;
-        match function.body.ops[op].kind.core().and_then(renamed) {
+        match function.body.ops[op].kind.core().and_then(renamed_operand) {
             Some(x) => value = x,
             None => return Some(op),
         }
@@ -72,9 +72,10 @@ pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
 }
 
 /// Returns whether an op may be between a load and its MMA: it computes, reads shared memory, or issues asynchronous copies.
-fn passes(effects: &Effects<'_>) -> bool {
-    let later = effects.completes == Completes::WithItsCopies;
-    let shared = effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && later);
-    let quiet = matches!(effects.synchronises, None | Some(Synchronises::EndsCopies));
-    shared && quiet && (effects.global.is_none() || later) && effects.other == Effect::Nothing
+fn may_stand_between(effects: &Effects<'_>) -> bool {
+    let is_async_copy = effects.completes == Completes::WithItsCopies;
+    let writes_no_stage =
+        effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && is_async_copy);
+    let never_waits = matches!(effects.synchronises, None | Some(Synchronises::EndsCopies));
+    writes_no_stage && never_waits && (effects.global.is_none() || is_async_copy) && effects.other == Effect::Nothing
 }

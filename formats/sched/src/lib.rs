@@ -19,7 +19,6 @@ pub mod module;
 pub mod multicast;
 pub mod ops;
 pub mod packed_ops;
-mod region_flow;
 mod tma_store_order;
 pub mod token_order;
 mod verify;

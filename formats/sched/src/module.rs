@@ -65,8 +65,8 @@ pub struct ScheduleEntry {
     pub cycle: u32,
 }
 
-/// The modulo schedule of one loop: every op of its body once. Ops of the last stage compute. Copies of an earlier stage prefetch
-/// by as many iterations as there are stages between.
+/// The modulo schedule of one loop: every op of its body once. Ops of the last stage compute. A copy in an earlier stage
+/// prefetches: it runs as many iterations ahead as its stage precedes the last stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
     pub function: String,
@@ -76,8 +76,8 @@ pub struct LoopSchedule {
     pub interval: u32,
     pub resource_bound: u32,
     pub recurrence_bound: u32,
-    /// Whether wgmma ops whose accumulators are only loop-carried may stay in flight until those of the next iteration are issued.
-    /// Their operands then need one stage more.
+    /// Whether wgmma ops may stay in flight until the next iteration has issued its wgmma ops. Only loop-carried values may use
+    /// their accumulators. Their operand buffers then need one more stage.
     pub in_flight: bool,
     pub entries: Vec<ScheduleEntry>,
 }
@@ -104,9 +104,9 @@ impl WarpRole {
 pub struct WarpRoleInfo {
     pub name: String,
     pub first_warp: u32,
-    /// A power of two if the role has tiles, whose layouts cover its warps.
+    /// A power of two if the role uses tiles, because the layouts of tiles cover all warps of the role.
     pub warps: u32,
-    /// Registers of each thread while the body runs, from those of the CTA; none: as many as at launch.
+    /// Registers of each thread while the body runs (`setmaxnreg`). `None`: as many as at launch.
     pub registers: Option<u32>,
 }
 
@@ -134,7 +134,7 @@ pub enum Fill {
 
 /// The event that frees the stages of a pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Option<Named>", into = "Option<Named>")]
+#[serde(from = "Option<DrainText>", into = "Option<DrainText>")]
 pub enum Drain {
     /// The releases of the consumers' threads.
     #[default]
@@ -149,26 +149,26 @@ pub enum Drain {
 /// The text form of a drain: `Threads` is the default and is omitted.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Named {
+enum DrainText {
     Warps,
     Mma,
 }
 
-impl From<Option<Named>> for Drain {
-    fn from(named: Option<Named>) -> Drain {
+impl From<Option<DrainText>> for Drain {
+    fn from(named: Option<DrainText>) -> Drain {
         match named {
             None => Drain::Threads,
-            Some(Named::Warps) => Drain::Warps,
-            Some(Named::Mma) => Drain::Mma,
+            Some(DrainText::Warps) => Drain::Warps,
+            Some(DrainText::Mma) => Drain::Mma,
         }
     }
 }
-impl From<Drain> for Option<Named> {
-    fn from(drain: Drain) -> Option<Named> {
+impl From<Drain> for Option<DrainText> {
+    fn from(drain: Drain) -> Option<DrainText> {
         match drain {
             Drain::Threads => None,
-            Drain::Warps => Some(Named::Warps),
-            Drain::Mma => Some(Named::Mma),
+            Drain::Warps => Some(DrainText::Warps),
+            Drain::Mma => Some(DrainText::Mma),
         }
     }
 }
@@ -194,7 +194,8 @@ pub struct PipelineInfo {
     /// Warp roles; warp role 0 is the whole CTA if a function has none.
     pub producer: WarpRole,
     pub consumers: Vec<WarpRole>,
-    /// Arrivals that fill a stage, and arrivals that free it: one per thread, or one if a single thread arrives.
+    /// Arrival counts of the full barriers and of the empty barriers, see [`FunctionAttrs::filling_threads`] and
+    /// [`FunctionAttrs::draining_threads`].
     pub full: u32,
     pub empty: u32,
     /// Shared-memory address of the barriers: first the full barriers, then the empty ones.
@@ -216,14 +217,15 @@ impl PipelineInfo {
     pub fn full_barrier(&self, stage: u32) -> u32 {
         self.barriers + Self::BARRIER * stage
     }
-    /// Returns whether one thread of the producer (or of the consumer) does all its pipeline steps.
+    /// Returns whether a single thread of the producer acquires and commits stages.
     pub fn fills_alone(&self) -> bool {
         matches!(self.fill, Fill::Tma | Fill::Mma)
     }
+    /// Returns whether a single thread of each consumer waits for and releases stages.
     pub fn drains_alone(&self) -> bool {
         self.drain == Drain::Mma
     }
-    /// The number of a consumer's arrivals that release a stage.
+    /// The number of arrivals with which a consumer of `threads` threads releases a stage.
     pub fn releases(&self, threads: u32) -> u32 {
         match self.drain {
             Drain::Threads => threads,
@@ -274,29 +276,30 @@ impl FunctionAttrs {
     }
     /// The arrivals that free a stage of a pipeline, from all CTAs that must release it.
     pub fn draining_threads(&self, info: &PipelineInfo) -> u32 {
-        let own: u32 =
+        let arrivals_of_cta: u32 =
             info.consumers.iter().filter_map(|warp_role| self.role_threads(*warp_role)).map(|all| info.releases(all)).sum();
-        own * self.ctas_of(info)
+        arrivals_of_cta * self.ctas_of(info)
     }
     /// The number of CTAs whose consumers free a stage of a pipeline. It is the cluster size if TMA multicast or MMAs of a CTA pair
     /// fill the stage.
     pub fn ctas_of(&self, info: &PipelineInfo) -> u32 {
-        let together = info.multicast.is_some() || self.is_of_cta_pair(info) && info.fill == Fill::Mma;
-        self.program.cluster.filter(|_| together).unwrap_or(1)
+        let is_common = info.multicast.is_some() || self.is_of_cta_pair(info) && info.fill == Fill::Mma;
+        self.program.cluster.filter(|_| is_common).unwrap_or(1)
     }
     /// The CTAs of a cluster that multicast TMA tiles or issue MMAs as a pair; 1 if they do neither.
     pub fn cooperating_ctas(&self) -> u32 {
-        let together = self.program.cta_pair || self.pipelines.values().any(|info| info.multicast.is_some());
-        self.program.cluster.filter(|_| together).unwrap_or(1)
+        let do_cooperate = self.program.cta_pair || self.pipelines.values().any(|info| info.multicast.is_some());
+        self.program.cluster.filter(|_| do_cooperate).unwrap_or(1)
     }
-    /// Returns whether MMAs of a CTA pair fill or drain a pipeline. The leader CTA alone then has that side of it. It waits at a
-    /// barrier of its own for the stages of both CTAs, and signals each.
+    /// Returns whether MMAs of a CTA pair fill or drain a pipeline. Only the leader CTA then executes the steps of that side. It
+    /// waits at its own barriers, at which both CTAs arrive, and its MMAs signal the barriers of both CTAs.
     pub fn is_of_cta_pair(&self, info: &PipelineInfo) -> bool {
         self.program.cta_pair && (info.fill == Fill::Mma || info.drains_alone())
     }
-    /// Returns whether the producer must finally wait until all stages are free. MMAs of another CTA arrive some time after they
-    /// are issued, and must not arrive in a CTA that has exited. Arrivals of threads precede the barrier at a CTA's end.
-    pub fn ends_free(&self, info: &PipelineInfo) -> bool {
+    /// Returns whether the producer must wait until all stages are free before the CTA exits (`producer_tail` in CUTLASS). Reason:
+    /// MMAs of another CTA arrive some time after they are issued, and must not arrive in a CTA that has exited. Arrivals of
+    /// threads need no such wait, because they precede the barrier at the end of a CTA.
+    pub fn needs_producer_tail(&self, info: &PipelineInfo) -> bool {
         info.drains_alone() && (info.multicast.is_some() || self.program.cta_pair)
     }
     /// The pipeline of a buffer.
@@ -338,9 +341,9 @@ impl Module {
 fn print_schedule(function: &Function, schedule: &LoopSchedule) -> String {
     let body = &function.body;
     let ops = loop_body(function, schedule.index).map(|block| &body.blocks[block].ops[..]).unwrap_or_default();
-    let known = ops.len() == schedule.entries.len() + 1;
+    let is_unapplied = ops.len() == schedule.entries.len() + 1;
     let lines = schedule.entries.iter().map(|entry| {
-        let op = ops.get(entry.op as usize).filter(|_| known).map(|op| &body.ops[*op]);
+        let op = ops.get(entry.op as usize).filter(|_| is_unapplied).map(|op| &body.ops[*op]);
         let results = |op: &base::ir::OpNode<Op>| op.results.iter().map(|value| format!("{value} = ")).collect::<String>();
         let comment = op.map(|op| format!(" // {}{}", results(op), op.kind.mnemonic())).unwrap_or_default();
         format!("  {}{comment}\n", to_text(entry))
@@ -395,7 +398,7 @@ impl Payload for UncheckedModule {
     const VERSION: u32 = Module::VERSION;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        crate::verify::structure(&self.0, envelope).map(drop)
+        crate::verify::check_structure(&self.0, envelope).map(drop)
     }
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {
         self.0.print(envelope, locations)
@@ -410,8 +413,8 @@ impl Payload for Module {
     const VERSION: u32 = 7;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        let phase = crate::verify::structure(self, envelope)?;
-        crate::hazard_checker::module(self, phase, envelope)
+        let phase = crate::verify::check_structure(self, envelope)?;
+        crate::hazard_checker::check_module(self, phase, envelope)
     }
 
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {

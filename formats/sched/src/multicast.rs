@@ -13,8 +13,8 @@ use target_info::Feature;
 use tileas::{Buffer, MapId, Type};
 
 /// Checks whether the CTAs of a cluster can multicast into a buffer of a pipeline.
-pub fn refused(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
-    is_shared(function, info, buffer, target)?;
+pub fn check(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
+    check_copies(function, info, buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let mut copies = copies(function, buffer);
     match copies.all(|(_, view, _, map)| tma_tiles(function, view, map).is_multiple_of(ranks)) {
@@ -23,8 +23,8 @@ pub fn refused(function: &Function, info: &PipelineInfo, buffer: Buffer, target:
     }
 }
 
-/// The same check, without the number of TMA tiles.
-pub fn is_shared(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
+/// The same check, but without the division of the TMA tiles among the CTAs.
+pub fn check_copies(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     if !target.has(Feature::TmaMulticast) {
         return Err("the target has no TMA multicast");
     }
@@ -34,16 +34,18 @@ pub fn is_shared(function: &Function, info: &PipelineInfo, buffer: Buffer, targe
     if info.fill != Fill::Tma {
         return Err("TMA copies do not fill it");
     }
-    are_same(function, &[buffer])
+    check_uniform_copies(function, &[buffer])
 }
 
 /// Checks that the CTAs of a cluster execute the same ops, and copy the same tiles to some buffers.
-pub fn are_same(function: &Function, buffers: &[Buffer]) -> Result<(), &'static str> {
-    let own = Own::of(function);
-    if own.decides {
+pub fn check_uniform_copies(function: &Function, buffers: &[Buffer]) -> Result<(), &'static str> {
+    let dependent = CtaDependent::of(function);
+    if dependent.controls_flow {
         return Err("the CTAs may take different paths");
     }
-    let differs = |(_, view, index, _): (OpId, Value, &[Value], MapId)| own.has(view) || index.iter().any(|index| own.has(*index));
+    let differs = |(_, view, index, _): (OpId, Value, &[Value], MapId)| {
+        dependent.has(view) || index.iter().any(|index| dependent.has(*index))
+    };
     match buffers.iter().any(|buffer| copies(function, *buffer).any(differs)) {
         true => Err("each CTA copies tiles of its own"),
         false => Ok(()),
@@ -68,73 +70,75 @@ pub fn tma_tiles(function: &Function, view: Value, map: MapId) -> u32 {
     ty.tile.iter().product::<u32>() / of_tma.max(1)
 }
 
-/// The values that may differ between CTAs of a cluster: those that depend on the rank or on mutable memory.
-struct Own {
-    of: Vec<bool>,
-    /// Whether such a value decides which ops execute.
-    decides: bool,
+/// The values that may differ between CTAs of a cluster, because they depend on the rank or on mutable memory.
+struct CtaDependent {
+    is_dependent: Vec<bool>,
+    /// Whether such a value determines which ops execute.
+    controls_flow: bool,
     changed: bool,
 }
 
-/// The constructs around an op to which it may forward values: the condition and the loop.
+/// The ops around an op to which a terminator may forward values: the innermost condition and loop.
 #[derive(Clone, Copy, Default)]
-struct Around {
+struct Enclosing {
     condition: Option<OpId>,
-    repeats: Option<OpId>,
+    loop_op: Option<OpId>,
 }
 
-impl Own {
-    fn of(function: &Function) -> Own {
-        let mut own = Own { of: vec![false; function.body.values.len()], decides: false, changed: true };
-        while std::mem::take(&mut own.changed) {
-            own.block(function, function.entry(), Around::default());
+impl CtaDependent {
+    fn of(function: &Function) -> CtaDependent {
+        let mut dependent =
+            CtaDependent { is_dependent: vec![false; function.body.values.len()], controls_flow: false, changed: true };
+        while std::mem::take(&mut dependent.changed) {
+            dependent.visit_block(function, function.entry(), Enclosing::default());
         }
-        own
+        dependent
     }
 
     fn has(&self, value: Value) -> bool {
-        self.of[value.0 as usize]
+        self.is_dependent[value.0 as usize]
     }
 
     fn add(&mut self, value: Value) {
-        self.changed |= !std::mem::replace(&mut self.of[value.0 as usize], true);
+        self.changed |= !std::mem::replace(&mut self.is_dependent[value.0 as usize], true);
     }
 
-    fn pass(&mut self, from: &[Value], to: &[Value]) {
-        let own = from.iter().zip(to).filter(|(from, _)| self.of[from.0 as usize]).map(|(_, to)| *to).collect::<Vec<_>>();
-        own.into_iter().for_each(|value| self.add(value));
+    fn forward(&mut self, from: &[Value], to: &[Value]) {
+        let dependent =
+            from.iter().zip(to).filter(|(from, _)| self.is_dependent[from.0 as usize]).map(|(_, to)| *to).collect::<Vec<_>>();
+        dependent.into_iter().for_each(|value| self.add(value));
     }
 
-    fn block(&mut self, function: &Function, block: Block, around: Around) {
+    fn visit_block(&mut self, function: &Function, block: Block, enclosing: Enclosing) {
         for &op in &function.body.blocks[block].ops {
-            self.op(function, op, around);
+            self.visit_op(function, op, enclosing);
         }
     }
 
-    fn op(&mut self, function: &Function, op: OpId, around: Around) {
+    fn visit_op(&mut self, function: &Function, op: OpId, enclosing: Enclosing) {
         let body = &function.body;
         let node = &body.ops[op];
         let args = |region: Region| &body.blocks[body.block_of(region)].args[..];
         let results = |op: Option<OpId>| op.map_or(&[][..], |op| &body.ops[op].results[..]);
         let inner = match node.kind.core() {
             Some(Core::If { cond, .. }) => {
-                self.decides |= self.has(*cond);
-                Around { condition: Some(op), ..around }
+                self.controls_flow |= self.has(*cond);
+                Enclosing { condition: Some(op), ..enclosing }
             }
             Some(Core::For { lower, upper, step, init, body, .. }) => {
-                self.decides |= [lower, upper, step].into_iter().any(|bound| self.has(*bound));
-                self.pass(init, args(*body).get(1..).unwrap_or_default());
-                self.pass(init, &node.results);
-                Around { condition: None, repeats: Some(op) }
+                self.controls_flow |= [lower, upper, step].into_iter().any(|bound| self.has(*bound));
+                self.forward(init, args(*body).get(1..).unwrap_or_default());
+                self.forward(init, &node.results);
+                Enclosing { condition: None, loop_op: Some(op) }
             }
             Some(Core::Loop { init, body }) => {
-                self.pass(init, args(*body));
-                Around { condition: None, repeats: Some(op) }
+                self.forward(init, args(*body));
+                Enclosing { condition: None, loop_op: Some(op) }
             }
-            Some(Core::Yield { values }) => return self.pass(values, results(around.condition)),
-            Some(Core::Break { values }) => return self.pass(values, results(around.repeats)),
-            Some(Core::Continue { values }) => return self.goes_on(function, around.repeats, values),
-            _ if matches!(node.kind, Op::WarpRole { .. }) => Around::default(),
+            Some(Core::Yield { values }) => return self.forward(values, results(enclosing.condition)),
+            Some(Core::Break { values }) => return self.forward(values, results(enclosing.loop_op)),
+            Some(Core::Continue { values }) => return self.forward_to_next_iteration(function, enclosing.loop_op, values),
+            _ if matches!(node.kind, Op::WarpRole { .. }) => Enclosing::default(),
             core => {
                 // The bodies of reductions compute on tiles, which decide no control flow.
                 let differs = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
@@ -144,19 +148,19 @@ impl Own {
                 return;
             }
         };
-        node.kind.regions().into_iter().for_each(|region| self.block(function, body.block_of(region), inner));
+        node.kind.regions().into_iter().for_each(|region| self.visit_block(function, body.block_of(region), inner));
     }
 
     /// Forwards values to the next iteration of a loop, and to its results.
-    fn goes_on(&mut self, function: &Function, repeats: Option<OpId>, values: &[Value]) {
+    fn forward_to_next_iteration(&mut self, function: &Function, loop_op: Option<OpId>, values: &[Value]) {
         let body = &function.body;
-        let Some(repeats) = repeats.map(|op| &body.ops[op]) else { return };
-        match repeats.kind.core() {
+        let Some(loop_op) = loop_op.map(|op| &body.ops[op]) else { return };
+        match loop_op.kind.core() {
             Some(Core::For { body: region, .. }) => {
-                self.pass(values, body.blocks[body.block_of(*region)].args.get(1..).unwrap_or_default());
-                self.pass(values, &repeats.results);
+                self.forward(values, body.blocks[body.block_of(*region)].args.get(1..).unwrap_or_default());
+                self.forward(values, &loop_op.results);
             }
-            Some(Core::Loop { body: region, .. }) => self.pass(values, &body.blocks[body.block_of(*region)].args),
+            Some(Core::Loop { body: region, .. }) => self.forward(values, &body.blocks[body.block_of(*region)].args),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use base::ir::Dense;
 use base::{Region, Value};
 use core_dialect::core_ops::{Core, Effect};
 use core_dialect::rules::MiddleOp;
-use tileas::effects::words::synchronises;
+use tileas::effects::constructors::synchronises;
 use tileas::effects::{Effects, Synchronises};
 
 base::ops! {
@@ -89,7 +89,7 @@ impl tileas::verify::Program for Op {
     fn effects(&self) -> Option<Effects<'_>> {
         Some(Op::effects(self))
     }
-    fn takes_from_one(&self) -> bool {
+    fn reads_from_one_thread(&self) -> bool {
         matches!(self, Op::Core(tileas::Op::SharedStore { .. }) | Op::Free { .. })
     }
 }

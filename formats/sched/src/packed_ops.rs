@@ -83,12 +83,7 @@ fn is_plain(rounding: Rounding, ftz: bool) -> bool {
 }
 
 /// Checks whether an op can be packed.
-pub fn refused(
-    function: &Function,
-    layouts: &base::Arena<LayoutId, Layout>,
-    op: &OpNode<Op>,
-    target: Target,
-) -> Result<(), String> {
+pub fn check(function: &Function, layouts: &base::Arena<LayoutId, Layout>, op: &OpNode<Op>, target: Target) -> Result<(), String> {
     let (Op::Core(program) | Op::Pairs { op: Paired(program) }) = &op.kind else {
         return Err("it computes nothing on registers".into());
     };

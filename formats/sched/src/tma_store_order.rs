@@ -7,20 +7,20 @@ use base::{Loc, Value};
 use std::collections::BTreeSet;
 
 /// Checks that a store which may follow another store waits for it, or that an earlier store of the block with the same token does.
-pub(crate) fn are_in_order(function: &Function) -> Result<(), (Loc, String)> {
+pub(crate) fn check_waits(function: &Function) -> Result<(), (Loc, String)> {
     let body = &function.body;
     let store = |op: &OpId| match &body.ops[*op].kind {
         Op::Core(tileas::Op::TmaStore { token, waits, .. }) => Some((*token, *waits)),
         _ => None,
     };
-    let after = after_tma_stores(function);
+    let ordered_tokens = tokens_after_tma_stores(function);
     for block in body.blocks.values() {
         let mut waited: BTreeSet<Value> = BTreeSet::new();
         for op in &block.ops {
             let Some((Some(token), waits)) = store(op) else { continue };
             if waits {
                 waited.insert(token);
-            } else if after.contains(&token) && !waited.contains(&token) {
+            } else if ordered_tokens.contains(&token) && !waited.contains(&token) {
                 let message = format!("tma_store: {token} orders it after another one, for which it does not wait");
                 return Err((body.ops[*op].loc, message));
             }
@@ -30,7 +30,7 @@ pub(crate) fn are_in_order(function: &Function) -> Result<(), (Loc, String)> {
 }
 
 /// The tokens that may be ordered after a TMA store.
-fn after_tma_stores(function: &Function) -> BTreeSet<Value> {
+fn tokens_after_tma_stores(function: &Function) -> BTreeSet<Value> {
     let body = &function.body;
     let all = body.walk(function.region);
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
@@ -40,17 +40,17 @@ fn after_tma_stores(function: &Function) -> BTreeSet<Value> {
     }
     let inside = |op: OpId| body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     loop {
-        let before = after.len();
+        let count = after.len();
         for &op in &all {
             let node = &body.ops[op];
-            let mut own = inside(op).chain([op]);
-            if !own.any(|op| is_store(&op) || body.ops[op].kind.operands().iter().any(|value| after.contains(value))) {
+            let mut op_and_inner = inside(op).chain([op]);
+            if !op_and_inner.any(|op| is_store(&op) || body.ops[op].kind.operands().iter().any(|value| after.contains(value))) {
                 continue;
             }
             after.extend(&node.results);
             after.extend(node.kind.regions().into_iter().flat_map(|region| &body.blocks[body.block_of(region)].args));
         }
-        if after.len() == before {
+        if after.len() == count {
             return after;
         }
     }

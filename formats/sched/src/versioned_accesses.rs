@@ -7,7 +7,7 @@ use core_dialect::tile::ViewKind;
 use tileas::Type;
 
 /// Checks whether an access can be versioned.
-pub fn refused(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
+pub fn check(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
     use tileas::Op as Program;
     let Op::Core(
         Program::LoadView { view, in_bounds, .. }

@@ -60,8 +60,9 @@ fn accumulators_in_flight_need_a_wait_before_use() {
     assert!(message.contains("is overwritten while an MMA in flight reads it"), "{message}");
     // The wait comes too late for the user of the accumulator, or for the writer of the operands.
     let line = GROUP.lines().find(|line| line.contains(" = mma(")).expect("there is an MMA");
-    let (sum, _) = line.trim_start().split_once(" = ").expect("it has a result");
-    let waited = format!("{}\n    group_wait(pending: 0, accumulators: [{sum}]) @0", line.replace("mma(", "mma(in_flight: true, "));
+    let (accumulator, _) = line.trim_start().split_once(" = ").expect("it has a result");
+    let waited =
+        format!("{}\n    group_wait(pending: 0, accumulators: [{accumulator}]) @0", line.replace("mma(", "mma(in_flight: true, "));
     hazard_checked(&GROUP.replace(line, &waited)).expect("a wait after the MMA is enough");
     // Each warp waits only for itself: before a barrier, no warp may overwrite data that another warp reads.
     let message = hazard_checked(&without(&GROUP.replace(line, &waited), "barrier", 0)).unwrap_err();
@@ -69,14 +70,14 @@ fn accumulators_in_flight_need_a_wait_before_use() {
     let used = waited.replace(
         "\n",
         &format!(
-            "\n    %99 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: {sum}, rhs: {sum}) : tile<64x64xf32, #0> @0\n"
+            "\n    %99 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: {accumulator}, rhs: {accumulator}) : tile<64x64xf32, #0> @0\n"
         ),
     );
     let message = hazard_checked(&GROUP.replace(line, &used)).unwrap_err();
     assert!(message.contains("is used while the MMA that computes it is in flight"), "{message}");
 }
 
-/// After a fork, facts of one branch count only if they hold on both, but its accesses count.
+/// After a fork, a barrier counts only if both branches have it, but the accesses of either branch count.
 #[test]
 fn either_branch_may_have_been_taken() {
     let at = SERIAL.find("shared_store(x: ").expect("there is an exchange");
@@ -91,8 +92,8 @@ fn either_branch_may_have_been_taken() {
     };
     let barrier = "    barrier(id: 0, threads: 128) @0\n";
     // Written on one path, after a barrier of its own, and then read by all threads.
-    hazard_checked(&both(&format!("{barrier}    {line}\n{barrier}"))).expect("each proxy has its barriers");
-    let message = hazard_checked(&both(&format!("{barrier}    {line}\n"))).expect_err("the proxy ends without a barrier");
+    hazard_checked(&both(&format!("{barrier}    {line}\n{barrier}"))).expect("each path has its barriers");
+    let message = hazard_checked(&both(&format!("{barrier}    {line}\n"))).expect_err("the first path ends without a barrier");
     assert!(message.contains("before a barrier after it was written"), "{message}");
 }
 

@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 
 pub use table::{Capabilities, Feature, Generation};
 
-/// A GPU architecture to compile for. It dereferences to its row: `target.shared_memory`.
+/// A GPU architecture to compile for. It dereferences to its row of the table, as in `target.shared_memory`.
 #[derive(Clone, Copy)]
 pub struct Target(&'static Capabilities);
 
@@ -30,9 +30,9 @@ impl Target {
         Target::all().map(|target| target.name).collect::<Vec<_>>().join(", ")
     }
     /// Returns this target and the earlier targets of its generation, nearest first.
-    pub fn and_before(self) -> impl Iterator<Item = Target> {
-        let before = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
-        before.take_while(move |other| other.generation == self.generation)
+    pub fn with_earlier_in_generation(self) -> impl Iterator<Item = Target> {
+        let up_to_self = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
+        up_to_self.take_while(move |other| other.generation == self.generation)
     }
     pub fn has(self, feature: Feature) -> bool {
         self.features.contains(&feature)
@@ -40,7 +40,7 @@ impl Target {
 }
 
 /// The name and title of every target, for option tables built at compile time.
-pub const CHOICES: [(&str, &str); table::TARGETS.len()] = {
+pub const NAMES_AND_TITLES: [(&str, &str); table::TARGETS.len()] = {
     let mut choices = [("", ""); table::TARGETS.len()];
     let mut i = 0;
     while i < choices.len() {
@@ -67,8 +67,8 @@ impl Eq for Target {}
 /// Orders targets as in the table.
 impl Ord for Target {
     fn cmp(&self, other: &Target) -> std::cmp::Ordering {
-        let place = |target: &Target| Target::all().position(|row| row == *target);
-        place(self).cmp(&place(other))
+        let row_index = |target: &Target| Target::all().position(|row| row == *target);
+        row_index(self).cmp(&row_index(other))
     }
 }
 impl PartialOrd for Target {
@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn targets_of_a_generation_are_adjacent() {
-        let names = |name: &str| Target::parse(name).unwrap().and_before().map(|target| target.name).collect::<Vec<_>>();
+        let names =
+            |name: &str| Target::parse(name).unwrap().with_earlier_in_generation().map(|target| target.name).collect::<Vec<_>>();
         assert_eq!(names("sm_87"), ["sm_87", "sm_86", "sm_80"]);
         assert_eq!(names("sm_90"), ["sm_90"]);
         assert_eq!(names("sm_121"), ["sm_121", "sm_120"]);

@@ -11,13 +11,13 @@ pub enum Feature {
     Tma,
     /// TMA multicast to several CTAs of a cluster.
     TmaMulticast,
-    /// Cluster launch control (`clusterlaunchcontrol`): a CTA cancels one that has not started, and does its work.
+    /// Cluster launch control (`clusterlaunchcontrol`): a CTA cancels a CTA that has not started, and processes its tile block.
     ClusterLaunchControl,
     /// Warp-wide stores of matrices of 16-bit elements to shared memory (`stmatrix`).
     StMatrix,
     /// Transposed warp-wide loads of byte matrices from shared memory (`ldmatrix` of `m16n16`).
     LdMatrixTransB8,
-    /// Moving registers between warps of a running CTA (`setmaxnreg`).
+    /// Moving registers between the warpgroups of a running CTA (`setmaxnreg`).
     SetMaxNReg,
     /// `mma.sync` of 8-bit floats. Some later targets have such MMAs only in `wgmma` and `tcgen05`; for their `mma.sync` ptxas
     /// emits conversions, two MMAs and separate additions.
@@ -36,7 +36,7 @@ pub enum Feature {
     MinMax3,
     /// Packed f32 arithmetic (`f32x2`).
     PackedF32,
-    /// `red` and `atom` additions of bf16.
+    /// Addition of bf16 by `red` and `atom`.
     AtomicAddBf16,
     /// Conversions of pairs of 8-bit floats.
     ConvertFp8,
@@ -65,11 +65,12 @@ pub struct Capabilities {
     pub suffixes: &'static [&'static str],
     /// Targets with the same launch interface. A generation's rows are adjacent.
     pub generation: Generation,
-    /// PTX `.target`, with the suffix of architecture-specific features where they exist, and `.version`. `.language` needs PTX
-    /// 9.2; `tile-link` lowers the version for an older assembler.
+    /// PTX `.target`, with the suffix for architecture-specific features if the target has them.
     pub ptx_target: &'static str,
+    /// PTX `.version`. The directive `.language`, which marks a tile kernel, needs PTX 9.2. `tile-link` lowers the version for an
+    /// older ptxas.
     pub ptx_version: &'static str,
-    /// The nearest processor that LLVM supports.
+    /// The most similar processor (`-mcpu`) that LLVM supports.
     pub llvm_processor: &'static str,
     pub features: &'static [Feature],
     /// Largest shared memory of one CTA, in bytes.
@@ -103,7 +104,7 @@ const AMPERE: Capabilities = Capabilities {
     parameter_offset: 0x160,
 };
 
-/// Smaller SMs of the same generation, with less shared memory.
+/// SMs of the Ampere generation with less shared memory.
 const AMPERE_SM86: Capabilities = Capabilities { shared_memory: 99 * KIB, ..AMPERE };
 
 const HOPPER: Capabilities = Capabilities {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::cell::Cell;
 
 /// Maximum nesting of expressions.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 const TOO_DEEP: &str = "an expression is nested too deeply";
 
 /// A number computed from parameters, in wrapping 64-bit arithmetic.
@@ -57,22 +57,22 @@ impl Expr {
             (a, b) => Expr::Or(a.into(), b.into()),
         }
     }
-    pub(crate) fn shift_left(self, by: u32) -> Expr {
+    pub(crate) fn shift_left(self, amount: u32) -> Expr {
         match self {
-            Expr::Const(a) => Expr::Const(a << by),
-            a if by == 0 => a,
-            a => Expr::ShiftLeft(a.into(), by),
+            Expr::Const(a) => Expr::Const(a << amount),
+            a if amount == 0 => a,
+            a => Expr::ShiftLeft(a.into(), amount),
         }
     }
-    pub(crate) fn shift_right(self, by: u32) -> Expr {
+    pub(crate) fn shift_right(self, amount: u32) -> Expr {
         match self {
-            Expr::Const(a) => Expr::Const((a as u64 >> by) as i64),
-            a => Expr::ShiftRight(a.into(), by),
+            Expr::Const(a) => Expr::Const((a as u64 >> amount) as i64),
+            a => Expr::ShiftRight(a.into(), amount),
         }
     }
 
     /// The operands of this expression.
-    pub fn parts(&self) -> Vec<&Expr> {
+    pub fn operands(&self) -> Vec<&Expr> {
         match self {
             Expr::Const(_) | Expr::Param(_) => Vec::new(),
             Expr::Sum(a, b) | Expr::Product(a, b) | Expr::Min(a, b) | Expr::Max(a, b) | Expr::Or(a, b) => vec![a, b],
@@ -87,15 +87,15 @@ impl Expr {
 
     fn check_at(&self, params: usize, depth: usize) -> Result<(), String> {
         match self {
-            _ if depth > DEPTH => return Err(TOO_DEEP.into()),
+            _ if depth > MAX_DEPTH => return Err(TOO_DEEP.into()),
             Expr::Param(index) if *index as usize >= params => return Err(format!("there is no parameter {index}")),
             Expr::CeilDiv(_, 0) => return Err("an expression divides by zero".into()),
-            Expr::ShiftLeft(_, by) | Expr::ShiftRight(_, by) if *by > 63 => {
-                return Err(format!("an expression shifts by {by} bits"));
+            Expr::ShiftLeft(_, amount) | Expr::ShiftRight(_, amount) if *amount > 63 => {
+                return Err(format!("an expression shifts by {amount} bits"));
             }
             _ => {}
         }
-        self.parts().into_iter().try_for_each(|part| part.check_at(params, depth + 1))
+        self.operands().into_iter().try_for_each(|operand| operand.check_at(params, depth + 1))
     }
 
     /// The value of an expression that passed [`Expr::check`] for the same number of parameters.
@@ -108,10 +108,10 @@ impl Expr {
             Expr::Product(a, b) => of(a).wrapping_mul(of(b)),
             Expr::Min(a, b) => of(a).min(of(b)),
             Expr::Max(a, b) => of(a).max(of(b)),
-            Expr::CeilDiv(a, by) => (of(a).max(0) as u64).div_ceil(u64::from(*by)) as i64,
+            Expr::CeilDiv(a, divisor) => (of(a).max(0) as u64).div_ceil(u64::from(*divisor)) as i64,
             Expr::Or(a, b) => of(a) | of(b),
-            Expr::ShiftLeft(a, by) => of(a) << by,
-            Expr::ShiftRight(a, by) => (of(a) as u64 >> by) as i64,
+            Expr::ShiftLeft(a, amount) => of(a) << amount,
+            Expr::ShiftRight(a, amount) => (of(a) as u64 >> amount) as i64,
             Expr::AtLeast(a, least) => i64::from(of(a) as u64 >= *least),
         }
     }
@@ -124,20 +124,20 @@ impl Serialize for Expr {
 }
 
 thread_local! {
-    /// The number of expressions that this thread is currently deserialising.
-    static READING: Cell<usize> = const { Cell::new(0) };
+    /// The nesting depth of the expression that this thread is deserializing.
+    static NESTING_DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Files are untrusted, and not every codec limits the nesting depth.
+/// Limits the nesting depth, because files are untrusted and not every codec has a limit.
 impl<'de> Deserialize<'de> for Expr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expr, D::Error> {
-        let depth = READING.get();
-        if depth > DEPTH {
+        let depth = NESTING_DEPTH.get();
+        if depth > MAX_DEPTH {
             return Err(de::Error::custom(TOO_DEEP));
         }
-        READING.set(depth + 1);
+        NESTING_DEPTH.set(depth + 1);
         let read = Expr::deserialize(deserializer);
-        READING.set(depth);
+        NESTING_DEPTH.set(depth);
         read
     }
 }

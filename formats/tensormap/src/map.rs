@@ -8,7 +8,7 @@
 //! | 4, 5, 6 | extents 0 to 4 of the tensor, each less 1 in 32 bits; 6: 56-63: extent 0 of the TMA tile less 1 |
 //! | 7 | extents 1 to 4 of the TMA tile less 1, in 8 bits each |
 //!
-//! The other half of the bytes is not written.
+//! The other half of the bytes is zero.
 
 use crate::Expr;
 use base::diag::{Diagnostic, Result};
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 /// Bytes of a tensor map.
 pub const BYTES: usize = 128;
-/// The used 64-bit words.
+/// The 64-bit words that hold the fields; the other words are zero.
 pub const WORDS: usize = 8;
 /// Tensors from this number of bytes on count as large.
 const LARGE: u64 = 128 << 10;
@@ -53,7 +53,8 @@ pub enum Element {
     Bf16,
 }
 
-/// The arrangement of a TMA tile's rows in shared memory: 16-byte chunks of a row are permuted by the row's number.
+/// The arrangement of a TMA tile in shared memory: the row number permutes the 16-byte chunks of a row. The names give the bytes
+/// within which chunks are permuted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Swizzle {
@@ -94,8 +95,8 @@ impl Element {
 impl Swizzle {
     pub const ALL: [Swizzle; 5] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128, Swizzle::Bytes128Atom32];
 
-    /// Maximum bytes of a TMA tile's row.
-    pub fn row(self) -> Option<u32> {
+    /// Maximum bytes of a row of the TMA tile; none without swizzle.
+    pub fn max_row_bytes(self) -> Option<u32> {
         match self {
             Swizzle::None => None,
             Swizzle::Bytes32 => Some(32),
@@ -114,14 +115,15 @@ impl Swizzle {
 }
 
 impl Map {
-    /// Checks that the map is valid for some arguments of a kernel with this number of parameters.
+    /// Checks the fields of the map that do not depend on arguments, for a kernel with this number of parameters. [`Map::encode`]
+    /// checks the other fields.
     pub fn check(&self, params: usize) -> Result<(), String> {
         let (rank, strides, extents) = (self.dims.len(), self.strides.len(), self.extent.len());
         if !(1..=5).contains(&rank) || strides + 1 != rank || extents != rank {
             return Err(format!("its rank is {rank}, with {strides} strides and {extents} extents of the TMA tile"));
         }
         let row = self.extent[0].saturating_mul(self.element.bytes());
-        let fits = row.is_multiple_of(16) && self.swizzle.row().is_none_or(|most| row <= most);
+        let fits = row.is_multiple_of(16) && self.swizzle.max_row_bytes().is_none_or(|limit| row <= limit);
         if self.extent.iter().any(|extent| !(1..=256).contains(extent)) || !fits {
             return Err(format!("a TMA tile of {:?} elements of {} bytes", self.extent, self.element.bytes()));
         }
@@ -136,7 +138,7 @@ impl Map {
         let mut found = BTreeSet::new();
         let mut rest: Vec<&Expr> = [&self.base].into_iter().chain(&self.dims).chain(&self.strides).collect();
         while let Some(expr) = rest.pop() {
-            rest.extend(expr.parts());
+            rest.extend(expr.operands());
             if let Expr::Param(index) = expr {
                 found.insert(*index);
             }
@@ -153,12 +155,12 @@ impl Map {
     pub fn words(&self) -> [Expr; WORDS] {
         let zero = || Expr::Const(0);
         let stride = |index: usize| self.strides.get(index).map_or_else(zero, |stride| stride.clone().shift_right(4));
-        let less_one = |expr: &Expr| expr.clone().sum(Expr::Const(-1));
-        let dim = |index: usize| self.dims.get(index).map_or_else(zero, less_one);
+        let minus_one = |expr: &Expr| expr.clone().sum(Expr::Const(-1));
+        let dim = |index: usize| self.dims.get(index).map_or_else(zero, minus_one);
         let extent = |index: usize| i64::from(self.extent.get(index).map_or(0, |extent| extent - 1));
         let pair = |low: Expr, high: Expr| low.or(high.shift_left(32));
 
-        let rows = self.dims[1..].iter().zip(&self.strides).map(|(dim, stride)| less_one(dim).product(stride.clone()));
+        let rows = self.dims[1..].iter().zip(&self.strides).map(|(dim, stride)| minus_one(dim).product(stride.clone()));
         let span = rows.fold(self.dims[0].clone().product(Expr::Const(self.element.bytes().into())), Expr::sum);
         let large = match span {
             Expr::Const(span) => Expr::Const((span as u64 >= LARGE).into()),
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_that_were_observed() {
+    fn words_are_those_of_observed_maps() {
         let all = words(&map(), &[0x1000, 100, 128]);
         assert_eq!(all[..4], [0x1000, 0x46312 | 16 << 32, 0, 0]);
         assert_eq!(all[4..8], [99 | 29 << 32, 0, 63 << 56, 7]);
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_map_can_say_is_refused() {
+    fn invalid_maps_are_refused() {
         let refused = |change: fn(&mut Map), params: &[i64]| {
             let mut map = map();
             change(&mut map);

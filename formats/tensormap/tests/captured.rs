@@ -1,8 +1,8 @@
-//! Maps captured from NVIDIA's host code, decoded and encoded again. A recipe can express all of their bits.
+//! Decodes tensor maps captured from NVIDIA's host code and encodes them again: a recipe can express all of their bits.
 
 use tensormap::{BYTES, Element, Expr, Map, Swizzle, WORDS};
 
-/// A recipe without parameters for the map.
+/// Decodes the words of a map into a recipe without parameters.
 fn recipe(words: [u64; WORDS]) -> Map {
     let bits = |word: usize, from: u32, count: u32| words[word] >> from & (u64::MAX >> (64 - count));
     let rank = bits(1, 4, 3) as usize + 1;
@@ -33,16 +33,16 @@ fn recipe(words: [u64; WORDS]) -> Map {
     }
 }
 
-fn hold(words: [u64; WORDS], what: &str) {
+fn check_round_trip(words: [u64; WORDS], what: &str) {
     let encoded = recipe(words).encode(&[]).unwrap_or_else(|error| panic!("{what}: {}", error.message));
-    let again: Vec<u64> = encoded.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-    assert_eq!(again[..WORDS], words, "{what}");
-    assert!(again[WORDS..].iter().all(|word| *word == 0), "{what}");
+    let encoded_words: Vec<u64> = encoded.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    assert_eq!(encoded_words[..WORDS], words, "{what}");
+    assert!(encoded_words[WORDS..].iter().all(|word| *word == 0), "{what}");
 }
 
 /// Large and small tensors of each rank and swizzle; the last one has zero strides and an extent of 2^32.
 #[test]
-fn a_choice() {
+fn selected_maps_round_trip() {
     let maps: [[u64; WORDS]; 9] = [
         [0x7f00_0000_0000, 0x40382, 0, 0, 0x1ff, 0, 0x7f << 56, 0],
         [0x7f00_1000_0000, 0x240382, 0, 0, 0x7fff, 0, 0x3f << 56, 0],
@@ -55,13 +55,13 @@ fn a_choice() {
         [0x1000, 0x2463c2, 1 << 32, 0, 0xffff_ffff, 1, 3 | 0x1f << 56, 0xff | 2 << 24],
     ];
     for (index, words) in maps.into_iter().enumerate() {
-        hold(words, &format!("map {index}"));
+        check_round_trip(words, &format!("map {index}"));
     }
 }
 
 /// All maps of a folder whose files are concatenated 128-byte maps.
 #[test]
-fn those_of_a_folder() {
+fn maps_of_a_folder_round_trip() {
     let Some(folder) = std::env::var_os("TILEWORKS_TENSOR_MAPS") else {
         eprintln!("skipped: TILEWORKS_TENSOR_MAPS names no folder with captured tensor maps");
         return;
@@ -73,7 +73,7 @@ fn those_of_a_folder() {
         for (index, map) in bytes.chunks_exact(BYTES).enumerate() {
             let word = |at: usize| u64::from_le_bytes(map[8 * at..8 * at + 8].try_into().unwrap());
             assert!((WORDS..2 * WORDS).all(|at| word(at) == 0));
-            hold(std::array::from_fn(word), &format!("map {index} of {}", path.display()));
+            check_round_trip(std::array::from_fn(word), &format!("map {index} of {}", path.display()));
             count += 1;
         }
     }

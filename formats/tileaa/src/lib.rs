@@ -1,16 +1,16 @@
 //! The `.aa` format (TileAA, the alias-aware dialect): a Tile IR program with explicit memory effects.
 //!
 //! Pointers have an address space. Memory is accessed through strided objects (memrefs) with an alias scope; views divide them into
-//! tiles. Every access consumes and returns a token, so the token graph alone orders memory. A table per function holds facts about
-//! scalars and pointers (divisibility, bounds), which [`Facts::of`](facts::Facts::of) re-derives. The format has no layouts,
-//! threads or hardware atoms, and does not depend on the target.
+//! tiles. Every access consumes and returns a token, so the token graph alone orders memory accesses. A table per function holds
+//! facts about scalars and pointers (divisibility, bounds), which [`Facts::of`](facts::Facts::of) re-derives. The format has no
+//! layouts, threads or hardware atoms, and does not depend on the target.
 //!
 //! `tile-lower-aa` writes the format and `tile-lower-as` reads it; `tile-run` executes it.
 //!
 //! ```text
 //! func "scale"(%0: ptr<f32>, %1: i32) (kernel: (params: [])) @1 {
-//!   %2 = make_memref(base: %0, sizes: [%1]) : memref<?xf32, strides=[1], scope=1> @2
-//!   %3 = make_view(memref: %2) : view<tile=256, ...>
+//!   %2 = make_memref(base: %0, sizes: [%1]) : memref<?xf32, strides: [1], scope: 1> @2
+//!   %3 = make_view(memref: %2) : view<256, ...> @3
 //! }
 //! ```
 

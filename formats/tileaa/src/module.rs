@@ -1,6 +1,6 @@
 //! Modules and functions of `.aa`, and the binding to the file envelope.
 
-use crate::facts::Known;
+use crate::facts::ValueFacts;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
@@ -11,20 +11,22 @@ use serde::{Deserialize, Serialize};
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// The attributes of a kernel.
+/// The attributes of a function, which is a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
-    /// The author's hints per target name or `default`, in source order; `tile-lower-as` resolves them.
+    /// The hints of the program's author, per target name or `default`, in source order; `tile-lower-as` selects the target's.
     pub hints: Vec<Hint>,
     pub private: bool,
-    /// CTAs of a cluster that share each tile block; none if each CTA has a tile block of its own. `tile-lower-as` decides it.
+    /// The number of CTAs of a cluster, which shares a tile block; none if each CTA has a tile block of its own. `tile-lower-as`
+    /// sets it.
     #[serde(default)]
     pub cluster: Option<u32>,
-    /// The kinds of shared memory that the program's pointers refer to, in order; a target may lack them.
+    /// How several devices share the memory that the program's pointers refer to: each kind that occurs, once. Not every target
+    /// supports such pointers.
     #[serde(default)]
     pub shares: Vec<Sharing>,
     /// The facts about values; separate lines in the text form.
-    pub facts: Vec<Known>,
+    pub facts: Vec<ValueFacts>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,7 +48,7 @@ pub struct Module {
     pub functions: Vec<Function>,
 }
 
-/// The function with its ids in program order, also in its table of facts.
+/// Renumbers the ids of a function in program order, also in its table of facts.
 pub fn in_order(mut function: Function) -> Function {
     let mut facts = std::mem::take(&mut function.attrs.facts);
     let (mut ordered, values) = base::text::compact_with_map(&function);

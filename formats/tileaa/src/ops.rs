@@ -8,7 +8,7 @@ use core_dialect::memory::{AtomicMode, MulticastReduction, MulticastWrite};
 use core_dialect::rules::MiddleOp;
 use serde::{Deserialize, Serialize};
 
-/// The author's hints for one access, per target name or `default`; never binding.
+/// The hints of the program's author for one access, on a target or on all other targets (`default`). A pass may ignore them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessHint {
     pub target: String,
@@ -17,7 +17,7 @@ pub struct AccessHint {
 }
 
 impl AccessHint {
-    /// The hint of an access for a target, or else the default hint.
+    /// The field `what` of the hint for this target, or else of the default hint.
     pub fn of<T>(hints: &[AccessHint], target: Target, what: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
         let named = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(&what);
         named(target.name).or_else(|| named("default"))
@@ -55,12 +55,13 @@ base::ops! {
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
 
         /// Combines the elements along `dim`. The body takes for each operand a left and a right value, each an element or the
-        /// result of a combination, and yields one. The left value starts at a lower index. It is associative; apart from that rule
-        /// elements may be combined in any order, and the identities may be folded in anywhere.
+        /// result of a combination, and yields one. The left value starts at a lower index. The body
+        /// must be associative. Apart from that rule, elements may be combined in any order, and the identities may be operands of
+        /// further combinations.
         Reduce "reduce" { operands: Vec<Value>, dim: u32, identities: Vec<Identity>, body: Region },
-        /// Inclusive prefixes along `dim`, from the end if `reverse`. The body takes for each operand the prefix so far and the
-        /// next value, and yields their combination. The prefix is the left value: it is from lower indices, or with `reverse` from
-        /// higher ones.
+        /// The inclusive prefix scan along `dim`, from the end if `reverse`. The body takes for each operand the prefix so far and
+        /// the next value, and yields their combination. The prefix is the left value: it combines the elements at lower indices,
+        /// or with `reverse` at higher indices.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, identities: Vec<Identity>, body: Region },
         /// `acc + lhs * rhs`, with an optional leading batch dimension. `signed_lhs` and `signed_rhs` give the signedness of
         /// integer operands.
@@ -81,7 +82,7 @@ impl Op {
     }
 
     /// The values that a terminator forwards to its target.
-    pub fn given(&self) -> Option<&[Value]> {
+    pub fn forwarded_values(&self) -> Option<&[Value]> {
         match self {
             Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => Some(values),
             _ => None,

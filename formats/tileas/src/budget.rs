@@ -31,12 +31,12 @@ pub fn accumulator_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 2
 }
 
-/// The same budget, including operands in registers.
+/// Registers of a thread for accumulators that are live together, and MMA operands in registers.
 pub fn mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
-/// The same budget if the other operands of chained MMAs are in shared memory.
+/// The same budget for chained MMAs whose other operands are in shared memory.
 pub fn async_mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(8) * 7
 }

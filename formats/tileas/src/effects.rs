@@ -106,8 +106,9 @@ pub struct GlobalAccess<'a> {
     pub moved: Moved,
     pub token: Option<Value>,
     pub order: Order,
-    /// Whether a single thread reads each element for all threads that hold it. Reason: others may change the element meanwhile.
-    pub once: bool,
+    /// Whether a single thread accesses each element for all threads that hold it, as for atomics and ordered accesses. Reason:
+    /// other CTAs or devices may change the element between two reads.
+    pub by_one_thread: bool,
 }
 
 /// The tile that a global access moves; its layout determines which thread accesses which element.
@@ -138,8 +139,8 @@ impl Effects<'_> {
 
     /// Returns whether a single thread computes each element of the first result for all threads that hold it (the single-thread
     /// rule AS014). Within a warp that thread broadcasts the element; other warps load it from a buffer.
-    pub fn is_found_once(&self) -> bool {
-        self.global.is_some_and(|access| access.once) || self.other == Effect::Allocates
+    pub fn is_computed_by_one_thread(&self) -> bool {
+        self.global.is_some_and(|access| access.by_one_thread) || self.other == Effect::Allocates
     }
 
     /// The buffer that TMA copies fill.
@@ -162,13 +163,14 @@ impl From<Effect> for Effects<'_> {
 }
 
 /// Constructors for the effects column.
-pub mod words {
+pub mod constructors {
     use super::*;
 
+    /// An access of any kind to a buffer.
     pub fn touches<'a>(buffer: &Buffer, stage: &Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
         access(*buffer, *stage, access_kind, proxy)
     }
-    /// Results from operands, and no other effect.
+    /// No effect besides the computation of results from operands.
     pub fn computes<'a>() -> Effects<'a> {
         Effects::default()
     }
@@ -204,7 +206,7 @@ pub mod words {
             moved,
             token: *token,
             order: *order,
-            once: is_once(access_kind, order),
+            by_one_thread: is_by_one_thread(access_kind, order),
         })
     }
     /// An access through pointers.
@@ -222,7 +224,7 @@ pub mod words {
             moved,
             token: *token,
             order: *order,
-            once: is_once(access_kind, order),
+            by_one_thread: is_by_one_thread(access_kind, order),
         })
     }
 
@@ -233,16 +235,16 @@ pub mod words {
             self.global = self.global.or(other.global);
             self
         }
-        pub(crate) fn once(mut self) -> Effects<'a> {
-            self.global.iter_mut().for_each(|access| access.once = true);
+        pub(crate) fn by_one_thread(mut self) -> Effects<'a> {
+            self.global.iter_mut().for_each(|access| access.by_one_thread = true);
             self
         }
-        pub(crate) fn done(self, completes: Completes) -> Effects<'a> {
+        pub(crate) fn completing(self, completes: Completes) -> Effects<'a> {
             Effects { completes, ..self }
         }
     }
 
-    fn is_once(access_kind: AccessKind, order: &Order) -> bool {
+    fn is_by_one_thread(access_kind: AccessKind, order: &Order) -> bool {
         access_kind == AccessKind::Changes || order.semantics != MemoryOrdering::Weak
     }
     fn access<'a>(buffer: Buffer, stage: Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {

@@ -66,9 +66,9 @@ impl Layout {
         if let Some(basis) = self.bases().find(|basis| u64::from(*basis) >> bits != 0) {
             return Err(format!("basis {basis} lies outside a tile of {} elements", 1u64 << bits));
         }
-        let held = rank(self.bases());
-        if held != bits {
-            return Err(format!("the layout holds {} of {} elements", 1u64 << held, 1u64 << bits));
+        let held_bits = rank(self.bases());
+        if held_bits != bits {
+            return Err(format!("the layout holds {} of {} elements", 1u64 << held_bits, 1u64 << bits));
         }
         // Replication is a zero basis of a lane or a warp, and nothing else.
         let distinct = self.bases().filter(|basis| *basis != 0).count();
@@ -86,7 +86,8 @@ impl Layout {
         Layout { register, lane: all(&self.lane), warp: all(&self.warp) }
     }
 
-    /// The layout of a tile of which this layout's tile is a permutation: dimension `k` here is dimension `order[k]` there.
+    /// The layout of the operand of a permutation whose result has this layout. Dimension `k` of the result is dimension `order[k]`
+    /// of the operand.
     pub fn unpermute(&self, shape: &[u32], order: &[u32]) -> Layout {
         let mut source = vec![0; shape.len()];
         for (k, &dim) in order.iter().enumerate() {
@@ -96,14 +97,15 @@ impl Layout {
         self.map(|basis| (0..shape.len()).map(|k| from.coordinate(basis, k) << to.shift[order[k] as usize]).sum())
     }
 
-    /// The layout of an operand whose broadcast has this layout: extents of 1 lose their bits.
+    /// The layout of the operand of a broadcast whose result has this layout: dimensions of extent 1 lose their bits.
     pub fn unbroadcast(&self, operand: &[u32], result: &[u32]) -> Layout {
         let (from, to) = (Strides::of(result), Strides::of(operand));
         self.map(|basis| (0..result.len()).filter(|&d| operand[d] != 1).map(|d| from.coordinate(basis, d) << to.shift[d]).sum())
     }
 
-    /// The register of each thread that holds element `f` of this layout's element. None if there is none, or if it differs between
-    /// threads. If it exists, a conversion moves no element between threads.
+    /// For each register of this layout, the register of `from` in the same thread that holds the element to which `f` maps. `None`
+    /// if such an element is in another thread, or if threads would have to read different registers. Otherwise a conversion only
+    /// renames registers.
     pub fn renaming(&self, from: &Layout, f: impl Fn(u32) -> u32) -> Option<Vec<usize>> {
         let same_threads =
             |to: &[u32], from: &[u32]| to.len() == from.len() && to.iter().zip(from).all(|(to, from)| f(*to) == *from);
@@ -114,12 +116,12 @@ impl Layout {
         (0..self.registers()).map(|register| registers.solve(f(apply(&self.register, register as u32)))).collect()
     }
 
-    /// The shuffle that converts `from` to this layout within a warp. None if the lanes would have to read different registers at a
-    /// time.
+    /// The shuffle that converts `from` to this layout within a warp. `None` if an element is in another warp, or if lanes would
+    /// have to read different registers in one shuffle.
     pub fn exchange(&self, from: &Layout) -> Option<Exchange> {
-        let held = Span::of(&[&from.register[..], &from.lane].concat());
+        let span_of_warp = Span::of(&[&from.register[..], &from.lane].concat());
         let split = |element: u32| {
-            let found = held.solve(element)?;
+            let found = span_of_warp.solve(element)?;
             Some((found & ((1 << from.register.len()) - 1), (found >> from.register.len()) as u32))
         };
         let lane_of = |element: u32| split(element).filter(|(register, _)| *register == 0).map(|(_, lane)| lane);
@@ -166,31 +168,31 @@ impl Span {
     pub fn of(bases: &[u32]) -> Span {
         let mut span = Span { pivots: [(0, 0); u32::BITS as usize] };
         for (bit, basis) in bases.iter().enumerate() {
-            let (rest, made) = span.reduce(*basis, 1 << bit);
+            let (rest, selected) = span.reduce(*basis, 1 << bit);
             if rest != 0 {
-                span.pivots[rest.ilog2() as usize] = (rest, made);
+                span.pivots[rest.ilog2() as usize] = (rest, selected);
             }
         }
         span
     }
 
-    /// The number whose bits select bases with XOR `target`; bases that depend on earlier ones are not used.
+    /// The number whose bits select bases with XOR `target`. It selects no basis that is a combination of earlier bases.
     pub fn solve(&self, target: u32) -> Option<usize> {
-        let (rest, made) = self.reduce(target, 0);
-        (rest == 0).then_some(made)
+        let (rest, selected) = self.reduce(target, 0);
+        (rest == 0).then_some(selected)
     }
 
     /// Eliminates the highest bits of a number by pivots. Returns the remainder, and the bases used.
-    fn reduce(&self, mut rest: u32, mut made: usize) -> (u32, usize) {
+    fn reduce(&self, mut rest: u32, mut selected: usize) -> (u32, usize) {
         while rest != 0 {
-            let (sum, of) = self.pivots[rest.ilog2() as usize];
-            if sum == 0 {
+            let (pivot, of) = self.pivots[rest.ilog2() as usize];
+            if pivot == 0 {
                 break;
             }
-            rest ^= sum;
-            made ^= of;
+            rest ^= pivot;
+            selected ^= of;
         }
-        (rest, made)
+        (rest, selected)
     }
 }
 

@@ -19,7 +19,8 @@ pub struct LiveRange {
 pub struct StagedBuffer {
     /// The loop's body.
     pub block: Block,
-    /// Whether its producer does not wait for earlier users of the memory before the loop.
+    /// Whether its producer fills the first stages without waiting for earlier users of the memory. The buffer is then live from
+    /// the start of the function.
     pub from_start: bool,
 }
 
@@ -38,8 +39,8 @@ pub fn min_staged_buffers<O: Operation, T>(
     effects: for<'a> fn(&'a O) -> Effects<'a>,
 ) -> BTreeMap<Buffer, StagedBuffer> {
     let mut staged_buffers = BTreeMap::new();
-    let once = body.block_of(region);
-    for (block, node) in body.blocks.iter().filter(|(block, _)| *block != once) {
+    let entry_block = body.block_of(region);
+    for (block, node) in body.blocks.iter().filter(|(block, _)| *block != entry_block) {
         let accesses = node.ops.iter().flat_map(|op| effects(&body.ops[*op].kind).buffers);
         let copies = accesses.filter(|access| matches!(access.proxy, Proxy::Copies | Proxy::Tma) && access.access_kind.writes());
         let copies: Vec<_> = copies.collect();
@@ -95,7 +96,8 @@ impl<O: Operation, T> Walk<'_, O, T> {
                 continue;
             }
             inner.iter().for_each(|inner| self.region(*inner));
-            // A loop keeps a buffer live to its end if the buffer was written before it: the next iteration reads it again.
+            // A buffer that is live before a loop and used in it stays live to the end of the loop, because the next iteration uses
+            // it again.
             for live_range in self.liveness.values_mut().filter(|live_range| live_range.last > start && live_range.first < start) {
                 live_range.last = self.position;
             }

@@ -15,7 +15,7 @@ pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
 /// The memory of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Option<Named>", into = "Option<Named>")]
+#[serde(from = "Option<SpaceText>", into = "Option<SpaceText>")]
 pub enum Space {
     #[default]
     Shared,
@@ -26,18 +26,18 @@ pub enum Space {
 /// The text form of a space: shared memory is the default and is omitted.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Named {
+enum SpaceText {
     Tensor,
 }
 
-impl From<Option<Named>> for Space {
-    fn from(named: Option<Named>) -> Space {
+impl From<Option<SpaceText>> for Space {
+    fn from(named: Option<SpaceText>) -> Space {
         if named.is_some() { Space::Tensor } else { Space::Shared }
     }
 }
-impl From<Space> for Option<Named> {
-    fn from(space: Space) -> Option<Named> {
-        (space == Space::Tensor).then_some(Named::Tensor)
+impl From<Space> for Option<SpaceText> {
+    fn from(space: Space) -> Option<SpaceText> {
+        (space == Space::Tensor).then_some(SpaceText::Tensor)
     }
 }
 
@@ -46,7 +46,8 @@ impl From<Space> for Option<Named> {
 pub struct BufferInfo {
     pub elem: core_dialect::tile::Elem,
     pub shape: Shape,
-    /// Bases of the offset's bits, in elements: the element at each offset. They include swizzles.
+    /// For each bit of an offset in the buffer, lowest first, the element number that it contributes by XOR. The bases include the
+    /// swizzle.
     pub offsets: Vec<u32>,
     /// Alignment of its first byte, or column.
     pub align: u32,
@@ -60,7 +61,7 @@ pub struct FunctionAttrs {
     /// Warps of the CTA: a power of two.
     pub warps: u32,
     pub occupancy: Option<u32>,
-    /// CTAs of a cluster that share each tile block; none if each CTA has a tile block of its own.
+    /// The number of CTAs of a cluster that compute each tile block together. `None` if each CTA computes its own tile block.
     #[serde(default)]
     pub cluster: Option<u32>,
     /// Whether the two CTAs of the cluster issue tensor-memory MMAs as a CTA pair, each with half of the columns of a right

@@ -2,7 +2,7 @@
 
 use crate::atoms::MmaAtom;
 use crate::atoms::tensor_memory::LaneMove;
-use crate::effects::words::{at_pointers, at_view, changes, computes, fills, reads, touches, writes};
+use crate::effects::constructors::{at_pointers, at_view, changes, computes, fills, reads, touches, writes};
 use crate::effects::{AccessKind, Completes, Effects, Moved, Proxy};
 use crate::layout::LayoutId;
 use base::ir::Dense;
@@ -117,11 +117,11 @@ fn completes(atom: &MmaAtom, in_flight: bool) -> Completes {
 }
 
 /// The effects of an optional operand.
-fn of_scales<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
+fn scale_effects<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
     scales.map_or(computes(), |place| place.effects(proxy))
 }
 
-/// The highest latency hint.
+/// The maximum latency hint.
 pub const MAX_LATENCY: u32 = 10;
 
 /// The conversion between two register layouts.
@@ -157,19 +157,19 @@ base::ops! {
         /// crosses a bound. `latency` is the author's hint on the memory latency, from 1 to 10. Complete when executed. Result:
         /// token.
         CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, stage: Option<Value>, layout: LayoutId, latency: Option<u32>, atom: CopyAtom, versioned: bool }
-            = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).done(Completes::WithItsCopies),
+            = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
         /// The same through pointers, whose layout assigns elements to threads. Where the mask is false, zeros are written.
         Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, atom: CopyAtom }
-            = at_pointers(AccessKind::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).done(Completes::WithItsCopies),
+            = at_pointers(AccessKind::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
         /// Copies a tile of a view to a buffer through a tensor map: one thread issues the TMA copies. Elements outside become
         /// zero. Complete when executed. Result: token.
         TmaLoad "tma_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, map: MapId }
-            = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Tma)).done(Completes::WithItsStage),
+            = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Tma)).completing(Completes::WithItsStage),
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode, versioned: bool }
             = at_view(AccessKind::Changes, view, index, Moved::Operand(*tile), token, order),
         /// `multimem` instructions access whole words: 16-bit elements in pairs of neighbours.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
-            = at_view(AccessKind::Reads, view, index, Moved::Result, token, order).once(),
+            = at_view(AccessKind::Reads, view, index, Moved::Result, token, order).by_one_thread(),
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
             = at_view(AccessKind::Changes, view, index, Moved::Operand(*tile), token, order),
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
@@ -218,8 +218,8 @@ base::ops! {
         /// `group_wait`, only the next such MMA may then access the accumulator, and no op may change the operands. In a program
         /// with waits, an MMA in tensor memory is complete after a wait for the pipeline stage to which its role committed it.
         Mma "mma" { in_flight: bool, lhs: MmaOperand, rhs: MmaOperand, acc: MmaOperand, zero_init: Option<Value>, lhs_scale: Option<MmaOperand>, rhs_scale: Option<MmaOperand>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
-            = lhs.effects(proxy(atom)).and(rhs.effects(proxy(atom))).and(of_scales(lhs_scale, proxy(atom))).and(of_scales(rhs_scale, proxy(atom)))
-                .and(acc.touched(accumulator_access(zero_init), proxy(atom))).done(completes(atom, *in_flight)),
+            = lhs.effects(proxy(atom)).and(rhs.effects(proxy(atom))).and(scale_effects(lhs_scale, proxy(atom))).and(scale_effects(rhs_scale, proxy(atom)))
+                .and(acc.touched(accumulator_access(zero_init), proxy(atom))).completing(completes(atom, *in_flight)),
         /// Loads part of a buffer in tensor memory: from element `from` of each row on, as many elements as the result has.
         TmemLoad "tmem_load" { buffer: Buffer, stage: Option<Value>, from: u32, atom: LaneMove }
             = reads(buffer, stage, Proxy::Generic),

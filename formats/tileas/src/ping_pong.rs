@@ -11,7 +11,7 @@ use crate::verify::Program;
 use crate::{Buffer, BufferInfo, MmaAtom, Op, Space, Type};
 use base::ir::Op as OpId;
 use base::{Arena, Body, Region};
-use core_dialect::components::{Components, Touched, components};
+use core_dialect::components::{Components, OpEffects, components};
 use core_dialect::core_ops::Effect;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +24,14 @@ pub struct PingPong {
     /// The component of each op that computes on tiles.
     pub ops: BTreeMap<OpId, usize>,
     /// The accumulators of the second component.
-    pub later: BTreeSet<Buffer>,
+    pub second_accumulators: BTreeSet<Buffer>,
     /// The used buffers of shared memory, each with its only component.
     pub buffers: BTreeMap<Buffer, Option<usize>>,
 }
 
 impl PingPong {
-    /// Returns whether two buffers can share memory. A warp role knows only about its own buffers when they are dead.
+    /// Returns whether two buffers can share memory: they belong to the same component, or not both are in the table. Reason: a
+    /// warp role does not know when the buffers of another role are dead.
     pub fn share(&self, one: Buffer, other: Buffer) -> bool {
         let of = |buffer: Buffer| self.buffers.get(&buffer);
         of(one).zip(of(other)).is_none_or(|(one, other)| one.is_some() && one == other)
@@ -47,8 +48,8 @@ pub fn ping_pong<O: Program>(
 ) -> Result<PingPong, &'static str> {
     let (all, blocks, entry) = (body.walk(region), body.op_blocks(), body.block_of(region));
     let in_iterations = |is_one: fn(&Op) -> bool| {
-        let here = all.iter().filter(|op| blocks[op.0 as usize] != Some(entry));
-        let found = here.filter(move |op| body.ops[**op].kind.program().is_some_and(is_one));
+        let ops_in_loops = all.iter().filter(|op| blocks[op.0 as usize] != Some(entry));
+        let found = ops_in_loops.filter(move |op| body.ops[**op].kind.program().is_some_and(is_one));
         found.copied().collect::<Vec<OpId>>()
     };
     let tmem_loads = in_iterations(|op| matches!(op, Op::TmemLoad { .. }));
@@ -62,11 +63,11 @@ pub fn ping_pong<O: Program>(
         let effects = kind.effects().unwrap_or_default();
         match () {
             () if left_out(op) || effects.filled_by_tma().is_some() => None,
-            () if is_shared(op) || kind.is_pure() => Some(Touched::default()),
-            () if matches!(effects.other, Effect::Branches | Effect::Leaves) => Some(Touched::default()),
+            () if is_shared(op) || kind.is_pure() => Some(OpEffects::default()),
+            () if matches!(effects.other, Effect::Branches | Effect::Leaves) => Some(OpEffects::default()),
             () => {
                 let places = effects.buffers.iter().map(|access| access.buffer).filter(|buffer| !by_tma.contains(buffer));
-                Some(Touched { places: places.map(|buffer| buffer.0).collect(), gives: true })
+                Some(OpEffects { places: places.map(|buffer| buffer.0).collect(), is_source: true })
             }
         }
     };
@@ -79,11 +80,11 @@ pub fn ping_pong<O: Program>(
         return Err("the computation between one MMA and the next is not independent of all other computation");
     }
     let second = tmem_loads.last().copied();
-    let own = all.iter().filter(|op| components.of(**op) == second);
-    let later = own.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
+    let second_ops = all.iter().filter(|op| components.of(**op) == second);
+    let second_accumulators = second_ops.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
     let ops = all.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
-    let buffers = owners((body, &all), buffers, &components, second);
-    Ok(PingPong { ops, later, buffers })
+    let buffers = buffer_components((body, &all), buffers, &components, second);
+    Ok(PingPong { ops, second_accumulators, buffers })
 }
 
 /// The accumulator in tensor memory that an MMA updates.
@@ -95,7 +96,7 @@ pub fn accumulators(op: &Op) -> Option<Buffer> {
 }
 
 /// The used buffers of shared memory, each with its only component.
-fn owners<O: Program>(
+fn buffer_components<O: Program>(
     (body, all): (&Body<O, Type>, &[OpId]),
     buffers: &Arena<Buffer, BufferInfo>,
     components: &Components,

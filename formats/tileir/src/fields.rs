@@ -1,7 +1,7 @@
 //! The fields of ops as data, so that one reader, writer, printer, parser and verifier serves all ops.
 //!
 //! The op table gives each op a struct-like variant with typed fields. [`Field`] converts each field type to a [`FieldRef`] and
-//! from a [`FieldValue`]. [`Shape`] describes a field type without a value.
+//! from a [`FieldValue`]. [`FieldShape`] describes a field type without a value.
 
 use crate::enums::{ComparisonOrdering, Direction, WireEnum};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
@@ -11,7 +11,7 @@ use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 
 /// The kind of a field, independent of its op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum FieldShape {
     Operand,
     /// Present if its bit in the flags word is set, or if the operand count includes it.
     OptionalOperand,
@@ -37,19 +37,23 @@ pub enum Shape {
     Region,
 }
 
-impl Shape {
+impl FieldShape {
     /// Whether the field has a bit in the flags word. Operands of ops with an operand count have none.
     pub fn has_flag(self) -> bool {
         matches!(
             self,
-            Shape::Flag | Shape::OptionalOperand | Shape::OptionalEnum(_) | Shape::OptionalDictionary | Shape::OptionalAttributes
+            FieldShape::Flag
+                | FieldShape::OptionalOperand
+                | FieldShape::OptionalEnum(_)
+                | FieldShape::OptionalDictionary
+                | FieldShape::OptionalAttributes
         )
     }
     pub fn is_operand(self) -> bool {
-        matches!(self, Shape::Operand | Shape::OptionalOperand | Shape::Operands)
+        matches!(self, FieldShape::Operand | FieldShape::OptionalOperand | FieldShape::Operands)
     }
     pub fn is_attribute(self) -> bool {
-        !self.is_operand() && self != Shape::Region
+        !self.is_operand() && self != FieldShape::Region
     }
 }
 
@@ -95,7 +99,7 @@ pub enum FieldValue {
 
 /// A type of op fields.
 pub trait Field: Sized {
-    const SHAPE: Shape;
+    const SHAPE: FieldShape;
     fn get(&self) -> FieldRef<'_>;
     /// Returns none if the value has another shape or is out of range.
     fn make(value: FieldValue) -> Option<Self>;
@@ -106,7 +110,7 @@ pub trait Field: Sized {
 }
 
 impl Field for Value {
-    const SHAPE: Shape = Shape::Operand;
+    const SHAPE: FieldShape = FieldShape::Operand;
     fn get(&self) -> FieldRef<'_> {
         FieldRef::Operand(*self)
     }
@@ -125,7 +129,7 @@ impl Field for Value {
 }
 
 impl Field for Option<Value> {
-    const SHAPE: Shape = Shape::OptionalOperand;
+    const SHAPE: FieldShape = FieldShape::OptionalOperand;
     fn get(&self) -> FieldRef<'_> {
         FieldRef::OptionalOperand(*self)
     }
@@ -144,7 +148,7 @@ impl Field for Option<Value> {
 }
 
 impl Field for Box<[Value]> {
-    const SHAPE: Shape = Shape::Operands;
+    const SHAPE: FieldShape = FieldShape::Operands;
     fn get(&self) -> FieldRef<'_> {
         FieldRef::Operands(self)
     }
@@ -163,7 +167,7 @@ impl Field for Box<[Value]> {
 }
 
 impl Field for Region {
-    const SHAPE: Shape = Shape::Region;
+    const SHAPE: FieldShape = FieldShape::Region;
     fn get(&self) -> FieldRef<'_> {
         FieldRef::Region(*self)
     }
@@ -185,7 +189,7 @@ impl Field for Region {
 macro_rules! plain_field {
     ($($type:ty: $shape:expr, $variant:ident, |$get:ident| $to:expr, |$set:ident| $from:expr;)*) => {$(
         impl Field for $type {
-            const SHAPE: Shape = $shape;
+            const SHAPE: FieldShape = $shape;
             fn get(&self) -> FieldRef<'_> {
                 let $get = self;
                 FieldRef::$variant($to)
@@ -201,26 +205,26 @@ macro_rules! plain_field {
 }
 
 plain_field! {
-    bool: Shape::Flag, Flag, |x| *x, |v| Some(v);
-    i32: Shape::Int32, Int, |x| i64::from(*x), |v| v.try_into().ok();
-    i64: Shape::Int64, Int, |x| *x, |v| Some(v);
-    StringId: Shape::String, String, |x| *x, |v| Some(v);
-    Symbol: Shape::Symbol, String, |x| x.0, |v| Some(Symbol(v));
-    ConstantId: Shape::Constant, Constant, |x| *x, |v| Some(v);
-    Attribute: Shape::Attribute, Attribute, |x| x, |v| Some(v);
-    Box<[Attribute]>: Shape::Attributes, Attributes, |x| x, |v| Some(v);
-    Option<Box<Dictionary>>: Shape::OptionalDictionary, OptionalDictionary, |x| x.as_deref(), |v| Some(v);
-    Option<Box<[Attribute]>>: Shape::OptionalAttributes, OptionalAttributes, |x| x.as_deref(), |v| Some(v);
-    Box<[bool]>: Shape::Bools, Bools, |x| x, |v| Some(v);
-    Box<[i32]>: Shape::Ints, Ints, |x| x, |v| Some(v);
-    Direction: Shape::Byte(Self::SPELLINGS), Enum, |x| x.number(), |v| Self::from_number(v);
-    Option<MemoryScope>: Shape::OptionalEnum(MemoryScope::SPELLINGS), OptionalEnum, |x| x.map(WireEnum::number),
+    bool: FieldShape::Flag, Flag, |x| *x, |v| Some(v);
+    i32: FieldShape::Int32, Int, |x| i64::from(*x), |v| v.try_into().ok();
+    i64: FieldShape::Int64, Int, |x| *x, |v| Some(v);
+    StringId: FieldShape::String, String, |x| *x, |v| Some(v);
+    Symbol: FieldShape::Symbol, String, |x| x.0, |v| Some(Symbol(v));
+    ConstantId: FieldShape::Constant, Constant, |x| *x, |v| Some(v);
+    Attribute: FieldShape::Attribute, Attribute, |x| x, |v| Some(v);
+    Box<[Attribute]>: FieldShape::Attributes, Attributes, |x| x, |v| Some(v);
+    Option<Box<Dictionary>>: FieldShape::OptionalDictionary, OptionalDictionary, |x| x.as_deref(), |v| Some(v);
+    Option<Box<[Attribute]>>: FieldShape::OptionalAttributes, OptionalAttributes, |x| x.as_deref(), |v| Some(v);
+    Box<[bool]>: FieldShape::Bools, Bools, |x| x, |v| Some(v);
+    Box<[i32]>: FieldShape::Ints, Ints, |x| x, |v| Some(v);
+    Direction: FieldShape::Byte(Self::SPELLINGS), Enum, |x| x.number(), |v| Self::from_number(v);
+    Option<MemoryScope>: FieldShape::OptionalEnum(MemoryScope::SPELLINGS), OptionalEnum, |x| x.map(WireEnum::number),
         |v| v.map_or(Some(None), |number| MemoryScope::from_number(number).map(Some));
 }
 
 macro_rules! enum_fields {
     ($($type:ty),*) => {
-        plain_field! { $($type: Shape::Enum(Self::SPELLINGS), Enum, |x| x.number(), |v| Self::from_number(v);)* }
+        plain_field! { $($type: FieldShape::Enum(Self::SPELLINGS), Enum, |x| x.number(), |v| Self::from_number(v);)* }
     };
 }
 

@@ -236,7 +236,8 @@ pub struct ValueRow {
     pub since: Version,
 }
 
-/// Reader and writer gate these values.
+/// The values of attributes and types that the first version does not have. The reader and the writer accept each only from its
+/// first version on.
 pub const VALUES: &[ValueRow] = &[
     ValueRow { what: "RoundingMode", value: "nearest_away", since: V13_4 },
     ValueRow { what: "PtrAttr", value: "unicast", since: V13_5 },
@@ -270,8 +271,9 @@ pub fn pointer_since(space: PointerSpace) -> Version {
 /// All tables as a document: the additions of each version.
 pub fn history() -> String {
     let mut out = String::from(
-        "# What each version of the bytecode brought\n\nPrinted from the tables in `src/gates.rs` and `src/ops.rs`; \
-         `scripts/bless` writes it again. A new version is a row in\n`src/version.rs` and a row there for everything it brings.\n",
+        "# Additions of each bytecode version\n\n`scripts/bless` generates this page from the tables in `src/gates.rs` and \
+         `src/ops.rs`. To add a version, add a row to\n`src/version.rs`, and a row to `src/gates.rs` or `src/ops.rs` for \
+         each addition.\n",
     );
     for version in Version::ALL.iter().copied().filter(|version| *version > Version::FIRST) {
         out += &format!("\n## {version}\n\n");

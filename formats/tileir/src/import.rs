@@ -22,7 +22,7 @@ pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -
         Sniffed::Stage { .. } => File::read(bytes, name),
         _ if bytes.starts_with(&framed::MAGIC) => {
             let read = framed::read(bytes, name)?;
-            Ok(wrap(read, bytes, producer))
+            Ok(with_envelope(read, bytes, producer))
         }
         Sniffed::Text if bytes[0] != bytecode::MAGIC[0] => open_text(bytes, name, producer),
         _ => open_bytecode(bytes, name, producer, features),
@@ -32,22 +32,22 @@ pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -
 fn open_bytecode(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
     let read = bytecode::read(bytes, features).map_err(|error| {
         let diagnostic = error.into_diagnostic(name);
-        match looks_like(bytes) {
+        match actual_kind(bytes) {
             Some(what) => diagnostic.note(format!("{name} is {what}")),
             None => diagnostic,
         }
     })?;
-    Ok(wrap(read, bytes, producer))
+    Ok(with_envelope(read, bytes, producer))
 }
 
-fn wrap(read: bytecode::Read, bytes: &[u8], producer: &str) -> File<Module> {
+fn with_envelope(read: bytecode::DecodedProgram, bytes: &[u8], producer: &str) -> File<Module> {
     let mut envelope = Envelope::new::<Module>(PHASE, producer, bytes);
     envelope.debug = read.debug;
     File { envelope, payload: read.module }
 }
 
 /// The actual kind of a file without the bytecode magic number.
-fn looks_like(bytes: &[u8]) -> Option<String> {
+fn actual_kind(bytes: &[u8]) -> Option<String> {
     if bytes.starts_with(&bytecode::MAGIC) {
         return None;
     }

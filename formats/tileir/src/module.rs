@@ -107,8 +107,8 @@ pub fn check_constant_size(data: &[u8], scalar: Scalar, elements: usize) -> Resu
         }
         return Err(format!("i1 dense attribute payload size {size} is not a recognized encoding for {elements} elements"));
     }
-    let one = stored_bytes(scalar);
-    if size == one || size == one * elements {
+    let element_bytes = stored_bytes(scalar);
+    if size == element_bytes || size == element_bytes * elements {
         return Ok(());
     }
     Err("failed to validate buffer size and format".into())
@@ -150,12 +150,12 @@ impl Function {
     }
     /// The hint of an architecture, without fallback to another.
     pub fn hint<'a>(&'a self, module: &Module, arch: &str, key: &str) -> Option<&'a Attribute> {
-        lookup(module, self.hints.as_deref()?, arch, key)
+        lookup_hint(module, self.hints.as_deref()?, arch, key)
     }
 }
 
-/// A value in a dictionary of dictionaries.
-pub fn lookup<'a>(module: &Module, hints: &'a [(StringId, Attribute)], arch: &str, key: &str) -> Option<&'a Attribute> {
+/// A hint in a dictionary that maps each architecture to a dictionary of hints.
+pub fn lookup_hint<'a>(module: &Module, hints: &'a [(StringId, Attribute)], arch: &str, key: &str) -> Option<&'a Attribute> {
     let find = |entries: &'a [(StringId, Attribute)], name: &str| {
         entries.iter().find(|(id, _)| module.string(*id) == name).map(|(_, value)| value)
     };

@@ -10,7 +10,7 @@
 
 use crate::constraint::{self, Constraint};
 use crate::enums::{ComparisonOrdering, Direction};
-use crate::fields::{Field, FieldRef, FieldValue, Shape};
+use crate::fields::{Field, FieldRef, FieldShape, FieldValue};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
 use crate::version::Version::{self, *};
 use base::ir::{Operation, Region, Value};
@@ -41,7 +41,7 @@ pub enum Effects {
 
 /// The encoding of result and operand counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum CountEncoding {
     /// No counts.
     Fixed,
     /// A result count; each variadic operand has its own count.
@@ -68,7 +68,7 @@ pub struct FieldInfo {
     pub name: &'static str,
     /// The name in NVIDIA's messages.
     pub wire_name: &'static str,
-    pub shape: Shape,
+    pub shape: FieldShape,
     /// The first version with the field.
     pub since: Version,
     pub constraint: &'static Constraint,
@@ -105,7 +105,7 @@ pub struct OpInfo {
     pub class: &'static str,
     pub since: Version,
     pub effects: Effects,
-    pub layout: Layout,
+    pub layout: CountEncoding,
     pub results: &'static [ResultInfo],
     pub fields: &'static [FieldInfo],
     pub rules: &'static [Rule],
@@ -120,12 +120,12 @@ impl OpInfo {
     }
     /// The fields with a bit in the flags word, in bit order.
     pub fn flag_fields(&self) -> impl Iterator<Item = (usize, &'static FieldInfo)> + use<> {
-        let counted = matches!(self.layout, Layout::Counted | Layout::CountedOperands);
+        let counted = matches!(self.layout, CountEncoding::Counted | CountEncoding::CountedOperands);
         let has_bit = move |field: &FieldInfo| field.shape.has_flag() && !(counted && field.shape.is_operand());
         self.fields.iter().enumerate().filter(move |(_, field)| has_bit(field))
     }
     pub fn regions(&self) -> usize {
-        self.fields.iter().filter(|field| field.shape == Shape::Region).count()
+        self.fields.iter().filter(|field| field.shape == FieldShape::Region).count()
     }
     pub fn is_terminator(&self) -> bool {
         matches!(self.effects, Effects::Leave | Effects::Yield)
@@ -184,7 +184,7 @@ macro_rules! ops {
                             class: concat!(stringify!($variant), "Op"),
                             since: $since,
                             effects: Effects::$effects,
-                            layout: Layout::$layout,
+                            layout: CountEncoding::$layout,
                             results: &[$(ResultInfo {
                                 field: stringify!($result),
                                 name: first!($($result_wire,)? stringify!($result)),
@@ -241,7 +241,7 @@ macro_rules! ops {
                     $($($((Opcode::$variant, stringify!($field)) => {
                         let _ = $gate;
                         let default: $type = $default;
-                        Some(owned(default.get()))
+                        Some(to_field_value(default.get()))
                     })?)*)*
                     _ => None,
                 }
@@ -296,7 +296,7 @@ const fn is_variadic(word: &str) -> bool {
 }
 
 /// Called only for defaults of versioned fields; these have no references.
-fn owned(field: FieldRef<'_>) -> FieldValue {
+fn to_field_value(field: FieldRef<'_>) -> FieldValue {
     match field {
         FieldRef::Flag(flag) => FieldValue::Flag(flag),
         FieldRef::Enum(number) => FieldValue::Enum(number),

@@ -17,7 +17,7 @@ impl Payload for Module {
     }
 
     fn print(&self, envelope: &Envelope, _: base::Locations) -> String {
-        text::header(self) + &text::print_whole(self, &envelope.debug)
+        text::header(self) + &text::print_complete(self, &envelope.debug)
     }
 
     fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {

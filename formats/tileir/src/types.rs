@@ -1,4 +1,5 @@
-//! The types of Tile IR, and the attributes of ops and hints. The module interns both or refers to them by id.
+//! The types of Tile IR, and the attributes of ops and hints. The module interns types and strings; attributes refer
+//! to them by id.
 
 use crate::preview::{Preview, PreviewType};
 use core_dialect::memory::{MulticastReduction, Padding};

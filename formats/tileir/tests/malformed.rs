@@ -20,6 +20,8 @@ fn malformed_files_are_refused_with_the_reference_messages() {
         .collect();
     names.sort();
     assert_eq!(names.len(), 23, "{names:?}");
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bytecode.md")).expect("the page is there");
     for name in &names {
         let bytes = std::fs::read(folder.join(format!("{name}.tileirbc"))).expect("the file can be read");
         let expected = std::fs::read_to_string(folder.join(format!("{name}.stderr"))).expect("the file can be read");
@@ -27,6 +29,9 @@ fn malformed_files_are_refused_with_the_reference_messages() {
             Ok(_) => String::new(),
             Err(error) => error.into_diagnostic(name).reference.iter().map(|line| format!("error: {line}\n")).collect(),
         };
+        if let Some((_, first, _)) = DIFFERENCES.iter().find(|(known, ..)| known == name) {
+            assert!(page.contains(first), "docs/bytecode.md does not explain '{first}'");
+        }
         match DIFFERENCES.iter().find(|(known, ..)| known == name) {
             Some((_, first, reason)) => {
                 assert!(printed != expected, "{name}: the message no longer differs, remove it from DIFFERENCES");

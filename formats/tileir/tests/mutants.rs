@@ -150,7 +150,7 @@ fn mutants_end_quickly_and_in_little_memory() {
 }
 
 /// An accepted program can be written and read again, with equal text.
-fn survives(read: &tileir::bytecode::Read, number: usize) {
+fn survives(read: &tileir::bytecode::DecodedProgram, number: usize) {
     let text = tileir::text::print(&read.module, Some(&read.debug));
     let Ok(bytes) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) else { return };
     let again = tileir::bytecode::read(&bytes, Features::ALL).unwrap_or_else(|error| panic!("mutant {number} written: {error:?}"));

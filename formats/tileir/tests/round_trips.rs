@@ -81,7 +81,7 @@ fn what_bytecode_says_survives_text_and_stage_files() {
             let version = file.payload.version;
             let bytes_again = tileir::bytecode::write(&again.payload, &again.envelope.debug, version).expect("the same version");
             let read_again = tileir::bytecode::read(&bytes_again, Features::ALL).expect("it was just written");
-            let whole = |module: &Module, debug| text::header(module) + &text::print_whole(module, debug);
+            let whole = |module: &Module, debug| text::header(module) + &text::print_complete(module, debug);
             assert_eq!(whole(&read_again.module, &read_again.debug), whole(&file.payload, &file.envelope.debug), "{name} {form:?}");
             assert_eq!(again.write(form).expect("it was just read"), written, "{name} {form:?}");
             if form != Form::Text {

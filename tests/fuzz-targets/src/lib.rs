@@ -50,19 +50,24 @@ impl Target {
     /// The seed inputs, in the order of their paths.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let own = (format!("tests/fuzz-targets/corpus/{}", self.name), "");
-        let folders = self.seeds.iter().map(|(folder, end)| (folder.to_string(), *end)).chain([own]);
-        let mut found: Vec<PathBuf> = folders.flat_map(|(folder, end)| below(&root.join(folder), end)).collect();
+        let corpus = (format!("tests/fuzz-targets/corpus/{}", self.name), "");
+        let folders = self.seeds.iter().map(|(folder, suffix)| (folder.to_string(), *suffix)).chain([corpus]);
+        let mut found: Vec<PathBuf> = folders.flat_map(|(folder, suffix)| files_with_suffix(&root.join(folder), suffix)).collect();
         found.retain(|path| std::fs::metadata(path).is_ok_and(|data| data.len() <= MOST_BYTES as u64));
         found.sort();
         found
     }
 }
 
-fn below(path: &Path, end: &str) -> Vec<PathBuf> {
+fn files_with_suffix(path: &Path, suffix: &str) -> Vec<PathBuf> {
     if path.is_dir() {
-        return std::fs::read_dir(path).into_iter().flatten().flatten().flat_map(|entry| below(&entry.path(), end)).collect();
+        return std::fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .flat_map(|entry| files_with_suffix(&entry.path(), suffix))
+            .collect();
     }
-    let fits = path.to_string_lossy().ends_with(end) && path.exists();
-    fits.then(|| path.to_path_buf()).into_iter().collect()
+    let matches = path.to_string_lossy().ends_with(suffix) && path.exists();
+    matches.then(|| path.to_path_buf()).into_iter().collect()
 }

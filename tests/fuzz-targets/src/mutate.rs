@@ -46,32 +46,32 @@ fn words(line: &str) -> Vec<(usize, &str)> {
 }
 
 /// A replacement for a word: a similar word from elsewhere in the file, or a boundary number.
-fn other_word(word: &str, all: &[&str], random: &mut Random) -> String {
+fn replacement(word: &str, all: &[&str], random: &mut Random) -> String {
     let first = word.chars().next().unwrap_or(' ');
     if let Ok(number) = word.parse::<u64>() {
-        let near =
+        let candidates =
             [number.wrapping_add(1), number.wrapping_sub(1), number.wrapping_mul(2), number / 2, 0, 1, 31, 1 << 31, u64::MAX];
-        return near[random.below(near.len())].to_string();
+        return candidates[random.below(candidates.len())].to_string();
     }
-    let alike: Vec<&str> = all.iter().copied().filter(|other| other.starts_with(first) || first.is_alphabetic()).collect();
-    let like_number = alike.iter().copied().filter(|other| !other.chars().all(char::is_numeric)).collect::<Vec<_>>();
-    if like_number.is_empty() { word.into() } else { random.pick(&like_number).into() }
+    let similar: Vec<&str> = all.iter().copied().filter(|other| other.starts_with(first) || first.is_alphabetic()).collect();
+    let names = similar.iter().copied().filter(|other| !other.chars().all(char::is_numeric)).collect::<Vec<_>>();
+    if names.is_empty() { word.into() } else { random.pick(&names).into() }
 }
 
 /// The lines that may be edited: all after the header except the bodies of reductions and scans. Reason: such a body must be
 /// associative for a deterministic result, and an edit nearly always breaks that.
 fn editable(lines: &[String]) -> Vec<usize> {
-    let mut around: Option<usize> = None;
+    let mut reduction_depth: Option<usize> = None;
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate().skip_while(|(_, line)| line.starts_with("//!")) {
         let depth = line.len() - line.trim_start().len();
-        match around {
+        match reduction_depth {
             Some(outer) if depth > outer => continue,
-            Some(_) => around = None,
+            Some(_) => reduction_depth = None,
             None => found.push(at),
         }
-        let combines = ["= reduce(", "= scan("].iter().any(|op| line.contains(op)) && line.ends_with('{');
-        around = around.or(combines.then_some(depth));
+        let opens_reduction = ["= reduce(", "= scan("].iter().any(|op| line.contains(op)) && line.ends_with('{');
+        reduction_depth = reduction_depth.or(opens_reduction.then_some(depth));
     }
     found
 }
@@ -104,8 +104,8 @@ pub fn edited(text: &str, random: &mut Random) -> String {
                 let new = if choice < 5 {
                     found[random.below(found.len())].1.to_string()
                 } else {
-                    let near = lines[other].clone();
-                    other_word(word, &words(&near).iter().chain(&found).map(|(_, word)| *word).collect::<Vec<_>>(), random)
+                    let other_line = lines[other].clone();
+                    replacement(word, &words(&other_line).iter().chain(&found).map(|(_, word)| *word).collect::<Vec<_>>(), random)
                 };
                 lines[at].replace_range(start..start + word.len(), &new);
             }
@@ -120,14 +120,14 @@ pub fn mutated(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
     random.below(2);
     match std::str::from_utf8(input) {
         Ok(text) if form != Form::Bytes && !text.trim().is_empty() => edited(text, &mut random).into_bytes(),
-        _ => bytes(input, &mut random),
+        _ => edited_bytes(input, &mut random),
     }
 }
 
 /// Boundary values of counts, indices and lengths.
 const EDGES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
-fn bytes(input: &[u8], random: &mut Random) -> Vec<u8> {
+fn edited_bytes(input: &[u8], random: &mut Random) -> Vec<u8> {
     let mut changed = input.to_vec();
     for _ in 0..1 + random.below(4) {
         let at = random.below(changed.len());
@@ -138,9 +138,9 @@ fn bytes(input: &[u8], random: &mut Random) -> Vec<u8> {
             3 if at < changed.len() => changed[at] = EDGES[random.below(EDGES.len())],
             _ if at < changed.len() => {
                 let count = random.below(changed.len() - at).min(32);
-                let part = changed[at..at + count].to_vec();
+                let copied = changed[at..at + count].to_vec();
                 let to = random.below(changed.len());
-                changed.splice(to..to, part);
+                changed.splice(to..to, copied);
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Stage files: the round-trip properties of their readers and writers, and the stages that read them.
 
 use base::diag::Result;
-use base::envelope::{Form, LINE, MAGIC};
+use base::envelope::{Form, LINE_PREFIX, MAGIC};
 use base::{Diagnostic, File, Payload, Target};
 use common::Pass;
 use tile_lower_as::Lowering;
@@ -12,14 +12,14 @@ const UNSUPPORTED: u8 = 3;
 /// Returns the file if the input is one. Checks that every form reads back with the same text; if the input is text, also with the
 /// same RON, which omits nothing. A binary gets a matching length and hash first, since the reader checks those before anything else.
 fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
-    let file = File::<P>::read(&fitting(bytes), "fuzz").ok()?;
+    let file = File::<P>::read(&with_matching_header(bytes), "fuzz").ok()?;
     let text = |file: &File<P>| file.write(Form::Text).expect("a file that was read can be written");
     let before = text(&file);
     for form in FORMS {
         let written = file.write(form).expect("a file that was read can be written");
         let back = File::<P>::read(&written, "written").unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
         assert!(text(&back) == before, "{form:?} reads back as another file");
-        if bytes.starts_with(LINE.as_bytes()) {
+        if bytes.starts_with(LINE_PREFIX.as_bytes()) {
             let ron = |file: &File<P>| file.write(Form::Ron).expect("a file that was read can be written");
             assert!(ron(&back) == ron(&file), "{form:?} reads back as another file than the text was");
         }
@@ -27,7 +27,7 @@ fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
     Some(file)
 }
 
-fn fitting(bytes: &[u8]) -> Vec<u8> {
+fn with_matching_header(bytes: &[u8]) -> Vec<u8> {
     let (mut bytes, header) = (bytes.to_vec(), MAGIC.len() + 8 + 32);
     if bytes.starts_with(&MAGIC) && bytes.len() > header {
         let (head, rest) = bytes.split_at_mut(header);
@@ -44,13 +44,13 @@ fn passes<S: common::Show>(passes: &[Pass<S>], state: &mut S) -> Result<()> {
     })
 }
 
-/// A file has an option with an impossible value; the next stage reports the option's name.
-const EDITED: &str = "OPT004";
+/// The error code of an impossible option value in a file. An edited file can have one.
+const INVALID_OPTION: &str = "OPT004";
 
 /// Checks the result of a stage on a verified file.
-fn held(stage: &str, result: Result<()>) {
+fn check_result(stage: &str, result: Result<()>) {
     if let Err(error) = result.map_err(|error| *error)
-        && error.code != EDITED
+        && error.code != INVALID_OPTION
     {
         assert_eq!(error.exit_code(), UNSUPPORTED, "{stage}: {error:?}");
     }
@@ -64,7 +64,7 @@ pub(crate) fn tile(bytes: &[u8]) {
         passes(tile_lower_aa::PASSES, &mut lowered)?;
         passes(tile_lower_aa::RECORD, &mut lowered)
     };
-    held("tile-lower-aa", lower());
+    check_result("tile-lower-aa", lower());
 }
 
 /// For a target that the input chooses.
@@ -73,7 +73,7 @@ pub(crate) fn aa(bytes: &[u8]) {
     let targets: Vec<Target> = Target::all().collect();
     file.envelope.target = Some(targets[bytes.len() % targets.len()]);
     let mut lowering = Lowering::new(file, "fuzz");
-    held("tile-lower-as", passes(tile_lower_as::PASSES, &mut lowering));
+    check_result("tile-lower-as", passes(tile_lower_as::PASSES, &mut lowering));
 }
 
 pub(crate) fn atoms(bytes: &[u8]) {
@@ -81,7 +81,7 @@ pub(crate) fn atoms(bytes: &[u8]) {
     if file.envelope.target.is_none() {
         return;
     }
-    held("tile-sched", passes(tile_sched::PASSES, &mut tile_sched::start(&file, "fuzz")));
+    check_result("tile-sched", passes(tile_sched::PASSES, &mut tile_sched::start(&file, "fuzz")));
 }
 
 /// A hand-written schedule may be wrong; `tile-sched` reports that.

@@ -14,11 +14,12 @@ const EDITS: usize = 600;
 /// The target's panic message for an input that violates a property; the input is kept.
 fn complaint(target: &Target, input: &[u8], name: &str) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| (target.run)(input))).err()?;
-    let said = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string()));
-    let kept = std::env::temp_dir().join(format!("target-{}-{name}", target.name));
-    std::fs::write(&kept, input).unwrap();
-    let said: String = said.unwrap_or_default().chars().take(300).collect();
-    Some(format!("{} on {}: {said}", target.name, kept.display()))
+    let message =
+        panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|message| message.to_string()));
+    let saved = std::env::temp_dir().join(format!("target-{}-{name}", target.name));
+    std::fs::write(&saved, input).unwrap();
+    let message: String = message.unwrap_or_default().chars().take(300).collect();
+    Some(format!("{} on {}: {message}", target.name, saved.display()))
 }
 
 #[test]

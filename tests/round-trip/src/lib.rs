@@ -46,22 +46,22 @@ fn damage<P: Payload>(form: Form, bytes: &[u8]) {
             continue;
         }
         let result = read::<P>(&changed);
-        assert!(form != Form::Binary || result.is_err(), "a damaged binary file was taken");
-        write_again(result);
+        assert!(form != Form::Binary || result.is_err(), "a damaged binary file was accepted");
+        check_writable(result);
         if form == Form::Binary {
-            write_again(read::<P>(&with_fitting_hash(changed)));
+            check_writable(read::<P>(&with_matching_hash(changed)));
         }
     }
 }
 
-fn write_again<P: Payload>(result: base::diag::Result<File<P>>) {
+fn check_writable<P: Payload>(result: base::diag::Result<File<P>>) {
     if let Ok(file) = result {
         FORMS.iter().for_each(|form| drop(file.write(*form).expect("what was read can be written")));
     }
 }
 
 /// The bytes with a length and hash that match their contents.
-fn with_fitting_hash(mut bytes: Vec<u8>) -> Vec<u8> {
+fn with_matching_hash(mut bytes: Vec<u8>) -> Vec<u8> {
     let header = MAGIC.len() + 8 + 32;
     if bytes.len() > header {
         let (head, rest) = bytes.split_at_mut(header);

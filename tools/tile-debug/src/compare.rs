@@ -2,16 +2,16 @@
 //! type. If both stages compute the same number of values of a type at a location, the values are compared in order. Integers are
 //! compared only as data, not as addresses: operands and results of loads, stores, MMAs and reductions.
 
+use crate::debuggee::{Debuggee, elem_name};
 use crate::engine::{Control, FAULTS};
 use crate::expression::elements;
-use crate::subject::{Subject, elem_name};
 use base::diag::{Diagnostic, Result};
 use core_dialect::tile::Elem;
 use executor::{Moment, Observer, Tile, Value, Watch};
 use numerics::Scalar;
 use std::collections::BTreeMap;
 
-/// Source location and type of a value, and whether a store writes it.
+/// What identifies corresponding values of two stages: source location and type, and whether a store op writes the value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     file: String,
@@ -21,12 +21,13 @@ struct Key {
     stored: bool,
 }
 
-/// The computed values of each tile block and key, in execution order.
+/// The computed values of each tile block (by linear index) and key, in execution order.
 type Values = BTreeMap<(u64, Key), Vec<Tile>>;
 
-/// The values of the other stage. Invariant: the debugged stage computes the same number of values for each key.
+/// The values of the other stage, which `--against` names. Invariant: the debugged stage computes the same number of values for
+/// each key.
 pub(crate) struct Recording {
-    /// The other file.
+    /// The file name of the other stage.
     pub(crate) name: String,
     values: Values,
     /// Maximum error of an element, relative to the largest element of its tile.
@@ -34,15 +35,16 @@ pub(crate) struct Recording {
 }
 
 /// Size limit of the recorded values, in bytes.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_RECORDED_BYTES: usize = 1 << 30;
 
-/// Ops whose integers are data.
-const DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
+/// Ops (by the beginning of their mnemonic) whose integer results are compared. Integers of other ops may be addresses, which
+/// differ between stages.
+const OPS_WITH_INTEGER_DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
 
-/// The values of an op to compare: its results or the stored tile.
-fn data(subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Vec<(Key, Tile)> {
+/// Returns the values of an op that are compared: its results, or the tile that it stores.
+fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Vec<(Key, Tile)> {
     let Some((file, line, column)) = moment.debug().position(moment.loc()) else { return Vec::new() };
-    let row = &subject.listing.rows[row];
+    let row = &debuggee.listing.rows[row];
     let key = |tile: &Tile, stored: bool| {
         let ty = format!("{}{:?}", elem_name(tile.elem), &tile.shape[..]);
         Key { file: file.into(), line, column, ty, stored }
@@ -56,20 +58,20 @@ fn data(subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value
         let widest = operands.max_by_key(|tile| (tile.count(), tile.carrier().is_float(), tile.carrier().bits()));
         return widest.map(|tile| (key(&tile, true), tile)).into_iter().collect();
     }
-    let integers = DATA.iter().any(|name| row.mnemonic.starts_with(name));
+    let compares_integers = OPS_WITH_INTEGER_DATA.iter().any(|name| row.mnemonic.starts_with(name));
     let tiles = row.results.iter().zip(results).filter_map(|(id, value)| match moment.shown(*id, value) {
         Value::Tile(tile) => Some(tile),
         _ => None,
     });
-    let requested = tiles.filter(|tile| match tile.elem {
-        Elem::Scalar(scalar) => scalar.is_float() || integers && scalar != Scalar::I1,
+    let compared_tiles = tiles.filter(|tile| match tile.elem {
+        Elem::Scalar(scalar) => scalar.is_float() || compares_integers && scalar != Scalar::I1,
         Elem::Ptr { .. } => false,
     });
-    requested.map(|tile| (key(&tile, false), tile)).collect()
+    compared_tiles.map(|tile| (key(&tile, false), tile)).collect()
 }
 
 struct Recorder<'r, 's> {
-    subject: &'r Subject<'s>,
+    debuggee: &'r Debuggee<'s>,
     block: Option<u64>,
     values: Values,
     bytes: usize,
@@ -81,9 +83,9 @@ impl Observer for Recorder<'_, '_> {
         if self.block.is_some_and(|requested| requested != block) {
             return Ok(());
         }
-        for (key, tile) in data(self.subject, moment, self.subject.listing.row(moment.op), results) {
+        for (key, tile) in comparable_values(self.debuggee, moment, self.debuggee.listing.row(moment.op), results) {
             self.bytes += tile.count() * 8;
-            if self.bytes > MOST_BYTES {
+            if self.bytes > MAX_RECORDED_BYTES {
                 let message = "too many values to compare all tile blocks; select one with --block, or some with --sample-blocks";
                 return Err(Diagnostic::usage("DBG002", message));
             }
@@ -93,11 +95,12 @@ impl Observer for Recorder<'_, '_> {
     }
 }
 
-fn record(subject: &Subject<'_>, control: &Control) -> Result<Values> {
-    let mut recorder = Recorder { subject, block: control.block, values: Values::new(), bytes: 0 };
+/// Runs a stage, and records its values.
+fn record(debuggee: &Debuggee<'_>, control: &Control) -> Result<Values> {
+    let mut recorder = Recorder { debuggee, block: control.block, values: Values::new(), bytes: 0 };
     let checks = FAULTS.iter().map(|(check, ..)| *check).collect();
     let watch = Watch { limit: control.max_ops, seed: control.seed, checks, deadline: None };
-    let outcome = subject.kernel.run(&subject.call, watch, &mut |_| {}, &mut recorder)?;
+    let outcome = debuggee.kernel.run(&debuggee.call, watch, &mut |_| {}, &mut recorder)?;
     match outcome.failure {
         // The values before a fault are comparable. The debugger reports the fault itself when the kernel runs.
         Some(failure) if failure.code == "DBG002" => Err(failure),
@@ -108,14 +111,14 @@ fn record(subject: &Subject<'_>, control: &Control) -> Result<Values> {
 impl Recording {
     pub(crate) fn new(
         name: &str,
-        other: &Subject<'_>,
-        own: &Subject<'_>,
+        other: &Debuggee<'_>,
+        debugged: &Debuggee<'_>,
         control: &Control,
         tolerance: Option<f64>,
     ) -> Result<Recording> {
         let mut values = record(other, control)?;
         let counts: BTreeMap<(u64, Key), usize> =
-            record(own, control)?.into_iter().map(|(key, tiles)| (key, tiles.len())).collect();
+            record(debugged, control)?.into_iter().map(|(key, tiles)| (key, tiles.len())).collect();
         values.retain(|key, tiles| counts.get(key) == Some(&tiles.len()));
         if values.is_empty() {
             let message = format!("{name} and the program have no comparable values at the same source locations");
@@ -124,44 +127,51 @@ impl Recording {
         Ok(Recording { name: name.into(), values, tolerance })
     }
 
-    /// The number of comparable values.
+    /// The number of recorded values that the debugger can compare.
     pub(crate) fn count(&self) -> usize {
         self.values.values().map(Vec::len).sum()
     }
 }
 
-/// The position of a run in a recording.
-pub(crate) struct Compared<'r> {
+/// For each key, how many recorded values a run has compared.
+pub(crate) struct ComparisonCursor<'r> {
     recording: &'r Recording,
-    seen: BTreeMap<(u64, Key), usize>,
+    next_index: BTreeMap<(u64, Key), usize>,
 }
 
-impl<'r> Compared<'r> {
-    pub(crate) fn new(recording: &'r Recording) -> Compared<'r> {
-        Compared { recording, seen: BTreeMap::new() }
+impl<'r> ComparisonCursor<'r> {
+    pub(crate) fn new(recording: &'r Recording) -> ComparisonCursor<'r> {
+        ComparisonCursor { recording, next_index: BTreeMap::new() }
     }
 
-    /// Compares the results of an op and describes the first difference.
-    pub(crate) fn look(&mut self, subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Option<String> {
-        let mut report = None;
-        for (key, tile) in data(subject, moment, row, results) {
-            let at = (moment.block_position().linear, key);
-            let Some(theirs) = self.recording.values.get(&at) else { continue };
-            let number = self.seen.entry(at).or_default();
-            let other = theirs.get(*number);
-            *number += 1;
-            let Some(other) = other else { continue };
-            if let Some(text) = difference(&tile, other, self.recording.tolerance) {
-                let what = if moment.results().is_empty() { "what it stores".into() } else { moment.results()[0].to_string() };
-                report.get_or_insert(format!("{what}, {text} in {}", self.recording.name));
+    /// Compares the values of an op with the recorded values. Describes the first difference.
+    pub(crate) fn compare_results(
+        &mut self,
+        debuggee: &Debuggee<'_>,
+        moment: &Moment<'_>,
+        row: usize,
+        results: &[Value],
+    ) -> Option<String> {
+        let mut first_difference = None;
+        for (key, tile) in comparable_values(debuggee, moment, row, results) {
+            let value_key = (moment.block_position().linear, key);
+            let Some(recorded) = self.recording.values.get(&value_key) else { continue };
+            let index = self.next_index.entry(value_key).or_default();
+            let recorded_tile = recorded.get(*index);
+            *index += 1;
+            let Some(recorded_tile) = recorded_tile else { continue };
+            if let Some(text) = difference(&tile, recorded_tile, self.recording.tolerance) {
+                let value_text =
+                    if moment.results().is_empty() { "what it stores".into() } else { moment.results()[0].to_string() };
+                first_difference.get_or_insert(format!("{value_text}, {text} in {}", self.recording.name));
             }
         }
-        report
+        first_difference
     }
 }
 
-/// The default tolerance of a type: the error of reordered accumulation.
-fn usual(ty: Scalar) -> f64 {
+/// The default tolerance of a type, relative to the largest element: it covers the error of another accumulation order.
+fn default_tolerance(ty: Scalar) -> f64 {
     match ty.bits() {
         _ if !ty.is_float() => 0.0,
         64 => 1e-12,
@@ -178,17 +188,21 @@ fn difference(ours: &Tile, theirs: &Tile, tolerance: Option<f64>) -> Option<Stri
     }
     let (a, b) = (elements(ours), elements(theirs));
     let largest = b.iter().copied().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-    let allowed = tolerance.unwrap_or_else(|| usual(ours.carrier())) * largest;
-    let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= allowed;
-    let mut wrong = (0..a.len()).filter(|at| !same((&a[*at], &b[*at])));
-    let first = wrong.next()?;
-    let more = wrong.count();
+    let max_difference = tolerance.unwrap_or_else(|| default_tolerance(ours.carrier())) * largest;
+    let within_tolerance = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= max_difference;
+    let mut differing = (0..a.len()).filter(|at| !within_tolerance((&a[*at], &b[*at])));
+    let first = differing.next()?;
+    let further_differences = differing.count();
     let mut index = Vec::new();
     let mut rest = first;
     for extent in ours.shape.iter().rev() {
         index.insert(0, rest % *extent as usize);
         rest /= *extent as usize;
     }
-    let of = if index.is_empty() { String::new() } else { format!("element {index:?} ({} of {} differ) ", more + 1, a.len()) };
-    Some(format!("{of}is {} here and {}", a[first], b[first]))
+    let element_text = if index.is_empty() {
+        String::new()
+    } else {
+        format!("element {index:?} ({} of {} differ) ", further_differences + 1, a.len())
+    };
+    Some(format!("{element_text}is {} here and {}", a[first], b[first]))
 }

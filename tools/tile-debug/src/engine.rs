@@ -1,50 +1,52 @@
 //! The debugging engine: decides where a run stops and how it resumes. Stepping back runs the kernel again from the start and stops
-//! earlier. Invariant (determinism): every run reports the same sequence of events, so an event count identifies a moment.
+//! earlier. Invariant (determinism): every run reports the same sequence of events, one before and one after each op. The number of
+//! events so far therefore identifies a moment of the run.
 
-use crate::compare::{Compared, Recording};
+use crate::compare::{ComparisonCursor, Recording};
+use crate::debuggee::Debuggee;
 use crate::expression;
-use crate::scene::{Scene, Stop, Why};
-use crate::subject::Subject;
+use crate::scene::{Scene, Stop, StopReason};
 use base::diag::{Diagnostic, Result};
 use executor::{BlockPosition, Check, Moment, Observer, Value, Watch};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A motion: where to continue to.
+/// Where a resumed run stops next. It also stops at breakpoints, watches and faults.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Motion {
-    /// The next breakpoint or fault.
-    Go,
-    /// The next line in the function or one of its callers.
-    Over,
-    /// The next line, including called functions.
-    Into,
-    /// The line that called the function.
-    Out,
-    /// The next op.
-    Op,
-    /// The first op of the debugged tile block.
-    Start,
+pub(crate) enum ResumeKind {
+    /// At the next breakpoint, watch or fault.
+    Continue,
+    /// At the next line of the function or of one of its callers.
+    StepOver,
+    /// At the next line, also in a called function.
+    StepInto,
+    /// At the line that called the function.
+    StepOut,
+    /// At the next op.
+    StepOp,
+    /// At the first op of the debugged tile block, in a new run.
+    Restart,
 }
 
 /// How the run resumes after a stop.
 pub(crate) enum Resume {
-    Forward(Motion),
-    Back(Motion),
-    To(u64),
+    Forward(ResumeKind),
+    Back(ResumeKind),
+    /// To the moment after this number of events.
+    ToMoment(u64),
     Quit,
 }
 
 pub(crate) struct Breakpoint {
     pub(crate) id: u64,
-    /// A file name or a suffix of it; empty for any file.
+    /// A file name or path; only its last component counts. Empty for any file.
     pub(crate) file: String,
     pub(crate) line: u32,
     /// The function, for a breakpoint on a function.
     pub(crate) function: Option<String>,
     pub(crate) condition: Option<String>,
-    /// The breakpoint stops from this hit on.
-    pub(crate) times: u64,
+    /// The number of the first hit that stops; earlier hits are only counted.
+    pub(crate) first_hit: u64,
     /// For a logpoint: the message, with `{expressions}`. A logpoint does not stop.
     pub(crate) message: Option<String>,
     /// Number of hits in this run.
@@ -55,18 +57,18 @@ pub(crate) struct Breakpoint {
 pub(crate) struct Watched {
     pub(crate) id: u64,
     pub(crate) expression: String,
-    /// Its last known value in this run.
-    last: BTreeMap<RoleId, String>,
+    /// The most recent value in this run, for each warp role in which the expression had a value.
+    last_values: BTreeMap<RoleId, String>,
 }
 
-/// Breakpoints, watches and filters of the run. They can change at every stop.
+/// What a user sets: breakpoints, watches, filters and limits. A front end changes them at a stop.
 pub(crate) struct Control {
     pub(crate) breakpoints: Vec<Breakpoint>,
     pub(crate) watches: Vec<Watched>,
     last_id: u64,
-    /// Keywords of ignored faults.
+    /// Keywords of the faults at which the debugger does not stop; see [`FAULTS`].
     pub(crate) ignored: BTreeSet<String>,
-    /// The debugged tile block; `None` is all.
+    /// The linear index of the debugged tile block. `None` debugs all tile blocks.
     pub(crate) block: Option<u64>,
     pub(crate) max_ops: u64,
     pub(crate) seed: u64,
@@ -77,39 +79,42 @@ impl Control {
         Control { breakpoints: Vec::new(), watches: Vec::new(), last_id: 0, ignored: BTreeSet::new(), block: None, max_ops, seed }
     }
 
-    /// Watches an expression, starting with its current value.
-    pub(crate) fn watch(&mut self, expression: &str, now: Option<(RoleId, String)>) -> u64 {
+    /// Adds a watch of an expression, which has a value now in at most one warp role. Returns the number of the watch.
+    pub(crate) fn add_watch(&mut self, expression: &str, current_value: Option<(RoleId, String)>) -> u64 {
         self.last_id += 1;
-        let last = now.into_iter().collect();
-        self.watches.push(Watched { id: self.last_id, expression: expression.to_string(), last });
+        let last_values = current_value.into_iter().collect();
+        self.watches.push(Watched { id: self.last_id, expression: expression.to_string(), last_values });
         self.last_id
     }
 
-    /// Replaces the watched expressions. An expression that is already watched keeps its number and its values.
-    pub(crate) fn replace_watches(&mut self, updated: Vec<(String, Option<(RoleId, String)>)>) -> Vec<u64> {
-        let mut before = std::mem::take(&mut self.watches);
-        let each =
-            updated.into_iter().map(|(expression, now)| match before.iter().position(|watched| watched.expression == expression) {
+    /// Replaces all watches, and returns the numbers of the requested watches. If an expression is already watched, its watch keeps
+    /// its number and its values.
+    pub(crate) fn replace_watches(&mut self, requested: Vec<(String, Option<(RoleId, String)>)>) -> Vec<u64> {
+        let mut previous = std::mem::take(&mut self.watches);
+        let ids = requested.into_iter().map(|(expression, current_value)| {
+            match previous.iter().position(|watched| watched.expression == expression) {
                 Some(at) => {
-                    let mut watched = before.swap_remove(at);
-                    watched.last.extend(now);
+                    let mut watched = previous.swap_remove(at);
+                    watched.last_values.extend(current_value);
                     self.watches.push(watched);
                     self.watches.last().map_or(0, |watched| watched.id)
                 }
-                None => self.watch(&expression, now),
-            });
-        each.collect()
+                None => self.add_watch(&expression, current_value),
+            }
+        });
+        ids.collect()
     }
 
-    pub(crate) fn add(&mut self, file: &str, line: u32) -> &mut Breakpoint {
+    /// Adds a breakpoint on a line. The caller can change its other fields.
+    pub(crate) fn add_breakpoint(&mut self, file: &str, line: u32) -> &mut Breakpoint {
         self.last_id += 1;
         let (id, file) = (self.last_id, file.to_string());
-        self.breakpoints.push(Breakpoint { id, file, line, function: None, condition: None, times: 1, message: None, hits: 0 });
+        self.breakpoints.push(Breakpoint { id, file, line, function: None, condition: None, first_hit: 1, message: None, hits: 0 });
         self.breakpoints.last_mut().expect("just added")
     }
 }
 
-/// Recoverable faults: the check, its keyword and its description.
+/// The faults after which a run can continue: the check of the executor, the keyword for `--ignore`, and the description.
 pub(crate) const FAULTS: [(Check, &str, &str); 7] = [
     (Check::Memory, "memory", "Accesses out of bounds"),
     (Check::Init, "init", "Reads of memory that was never written"),
@@ -120,70 +125,71 @@ pub(crate) const FAULTS: [(Check, &str, &str); 7] = [
     (Check::Nan, "nan", "NaN results of operands without NaN"),
 ];
 
-/// The keyword for a value that differs from another stage.
+/// The keyword for a value that differs from its value at the stage of `--against`.
 pub(crate) const DIFFERENCE: &str = "difference";
 
-/// The end of a run.
+/// The result of a run that reached the end of the kernel.
 pub(crate) struct End<'a> {
     pub(crate) failure: Option<&'a Diagnostic>,
     pub(crate) faults: usize,
-    pub(crate) tick: u64,
+    pub(crate) event_count: u64,
 }
 
 /// A front end: the terminal or an editor.
-pub(crate) trait Front {
+pub(crate) trait FrontEnd {
+    /// Handles commands at a stop until a command resumes the run.
     fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume;
+    /// Handles commands after the end of the kernel until a command starts a new run or quits.
     fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume;
     /// Shows the output of the kernel or of a logpoint.
     fn output(&mut self, text: &str);
-    /// Whether the run should pause; polled regularly.
-    fn pauses(&mut self, control: &mut Control) -> bool;
+    /// Whether the user requests a pause. The engine calls it every [`PAUSE_POLL_EVENTS`] events.
+    fn should_pause(&mut self, control: &mut Control) -> bool;
 }
 
-/// A warp role of a CTA, or the tile block.
+/// The linear index of a tile block, and the index of a warp role in it. Without warp roles the second index is 0.
 pub(crate) type RoleId = (u64, usize);
 
-/// The start of a motion.
+/// Where the user resumed the run: the warp role, and the number of visible frames.
 #[derive(Clone, Copy)]
 struct Origin {
     role_id: RoleId,
-    level: usize,
+    call_depth: usize,
 }
 
+/// What the current run searches.
 #[derive(Clone)]
 enum Goal {
-    Go {
-        motion: Motion,
-        origin: Option<Origin>,
-    },
+    /// The next stop, in the forward direction.
+    Forward { kind: ResumeKind, origin: Option<Origin> },
     /// A moment that an earlier run reached.
     Reach(Stop),
-    /// Search the last moment before `until` at which the motion stops.
-    Seek {
-        until: u64,
-        motion: Motion,
-        origin: Option<Origin>,
-        last: Option<Stop>,
-    },
+    /// The last moment before event `until` at which a run of this kind would stop. A backward step needs a run from the start.
+    Backward { until: u64, kind: ResumeKind, origin: Option<Origin>, last_stop: Option<Stop> },
 }
 
 impl Goal {
     fn start() -> Goal {
-        Goal::Go { motion: Motion::Start, origin: None }
+        Goal::Forward { kind: ResumeKind::Restart, origin: None }
     }
-    /// The end of a search.
-    fn found(last: &mut Option<Stop>) -> Goal {
-        last.take().map_or_else(Goal::start, Goal::Reach)
+    /// The goal of the run after a backward search: the stop that the search found, else the first op.
+    fn after_search(last_stop: &mut Option<Stop>) -> Goal {
+        last_stop.take().map_or_else(Goal::start, Goal::Reach)
     }
 }
 
 /// Debugs until the front end quits.
-pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dyn Front, other: Option<&Recording>) -> Result<()> {
+pub(crate) fn debug(
+    debuggee: &Debuggee<'_>,
+    control: &mut Control,
+    front: &mut dyn FrontEnd,
+    other: Option<&Recording>,
+) -> Result<()> {
     let printed = RefCell::new(String::new());
     let mut goal = Goal::start();
     loop {
         control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.hits = 0);
-        control.watches.iter_mut().for_each(|watched| watched.last.clear());
+        control.watches.iter_mut().for_each(|watched| watched.last_values.clear());
         let watch = Watch {
             limit: control.max_ops,
             seed: control.seed,
@@ -191,35 +197,36 @@ pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dy
             deadline: None,
         };
         let mut run = Run {
-            subject,
+            debuggee,
             control,
             front,
             printed: &printed,
             goal,
-            tick: 0,
+            event_count: 0,
             faults: 0,
             failed: false,
-            last: BTreeMap::new(),
-            compared: other.map(Compared::new),
-            next: None,
+            last_rows: BTreeMap::new(),
+            comparison: other.map(ComparisonCursor::new),
+            after_run: None,
         };
-        let outcome = subject.kernel.run(&subject.call, watch, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
-        run.report_progress();
-        let (next, faults, tick) = (run.next.take(), run.faults, run.tick);
-        let sought = if let Goal::Seek { last, .. } = &mut run.goal { Some(Goal::found(last)) } else { None };
-        goal = match (next, sought) {
-            (Some(Next::Quit), _) => return Ok(()),
-            (Some(Next::Again(goal)), _) | (None, Some(goal)) => goal,
+        let outcome = debuggee.kernel.run(&debuggee.call, watch, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
+        run.report_printed();
+        let (after_run, faults, event_count) = (run.after_run.take(), run.faults, run.event_count);
+        let search_goal =
+            if let Goal::Backward { last_stop, .. } = &mut run.goal { Some(Goal::after_search(last_stop)) } else { None };
+        goal = match (after_run, search_goal) {
+            (Some(AfterRun::Quit), _) => return Ok(()),
+            (Some(AfterRun::Rerun(goal)), _) | (None, Some(goal)) => goal,
             (None, None) => {
-                let end = End { failure: outcome.failure.as_deref(), faults, tick };
+                let end = End { failure: outcome.failure.as_deref(), faults, event_count };
                 loop {
                     match front.ended(control, &end) {
                         Resume::Quit => return Ok(()),
-                        // Nothing remains to run.
-                        Resume::Forward(Motion::Start) => break Goal::start(),
+                        Resume::Forward(ResumeKind::Restart) => break Goal::start(),
+                        // No op remains to run.
                         Resume::Forward(_) => {}
-                        Resume::Back(motion) => break Goal::Seek { until: u64::MAX, motion, origin: None, last: None },
-                        Resume::To(tick) => break reach(tick),
+                        Resume::Back(kind) => break Goal::Backward { until: u64::MAX, kind, origin: None, last_stop: None },
+                        Resume::ToMoment(event_count) => break reach_moment(event_count),
                     }
                 }
             }
@@ -227,170 +234,187 @@ pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dy
     }
 }
 
-/// A goal that is given by its event count only.
-fn reach(tick: u64) -> Goal {
-    Goal::Reach(Stop { why: Why::Step, tick, row: 0, level: usize::MAX })
+/// The goal of a jump to a moment. The row and the call depth become known when the run reaches the moment.
+fn reach_moment(event_count: u64) -> Goal {
+    Goal::Reach(Stop { reason: StopReason::Step, event_count, row: 0, call_depth: usize::MAX })
 }
 
-/// Why a run was abandoned.
-enum Next {
-    Again(Goal),
+/// What the debugger does after it abandons a run.
+enum AfterRun {
+    Rerun(Goal),
     Quit,
 }
 
+/// A run of the kernel, from its start to its end or to the point at which the debugger abandons it.
 struct Run<'r, 's> {
-    subject: &'r Subject<'s>,
+    debuggee: &'r Debuggee<'s>,
     control: &'r mut Control,
-    front: &'r mut dyn Front,
+    front: &'r mut dyn FrontEnd,
     printed: &'r RefCell<String>,
     goal: Goal,
-    tick: u64,
+    event_count: u64,
     /// Number of reported faults.
     faults: usize,
     failed: bool,
-    /// The previous row of each role.
-    last: BTreeMap<RoleId, usize>,
-    compared: Option<Compared<'r>>,
-    next: Option<Next>,
+    /// For each warp role, the row of the listing whose op began a line most recently.
+    last_rows: BTreeMap<RoleId, usize>,
+    comparison: Option<ComparisonCursor<'r>>,
+    after_run: Option<AfterRun>,
 }
 
-/// The polling interval for pause requests, in ops.
-const POLL: u64 = 64;
+/// The interval at which the engine polls for pause requests, in events.
+const PAUSE_POLL_EVENTS: u64 = 64;
 
 /// The internal error that ends an abandoned run.
-fn given_up() -> Box<Diagnostic> {
+fn abandoned_run_error() -> Box<Diagnostic> {
     Diagnostic::invalid("DBG001", "the debugger abandoned the run")
 }
 
 impl Run<'_, '_> {
-    fn report_progress(&mut self) {
+    fn report_printed(&mut self) {
         let text = std::mem::take(&mut *self.printed.borrow_mut());
-        // An earlier run has already reported everything up to the goal.
-        if !text.is_empty() && matches!(self.goal, Goal::Go { .. }) {
+        // Only a forward run reports the output. Other runs repeat a part of an earlier run, which has reported it.
+        if !text.is_empty() && matches!(self.goal, Goal::Forward { .. }) {
             self.front.output(&text);
         }
     }
 
-    fn is_looked_at(&self, moment: &Moment<'_>) -> bool {
+    fn is_debugged_block(&self, moment: &Moment<'_>) -> bool {
         self.control.block.is_none_or(|block| block == moment.block_position().linear)
     }
 
-    /// The outermost frame in which the op is on another line than the previous op. A loop with a one-line body arrives at the line
-    /// in every iteration.
-    fn arrival(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
-        let frames = &self.subject.frames[row];
-        if frames.is_empty() || !self.subject.begins_line[row] {
+    /// Returns the index of the outermost frame whose line differs from that of the previous op of the warp role. If an op runs
+    /// again, as in a loop with a one-line body, the innermost frame counts as changed.
+    fn outermost_changed_frame(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
+        let frames = &self.debuggee.frames[row];
+        if frames.is_empty() || !self.debuggee.begins_line[row] {
             return None;
         }
-        let last = self.last.insert((moment.block_position().linear, moment.warp_role()), row);
-        let Some(last) = last else { return Some(0) };
-        let before = &self.subject.frames[last];
-        let line = |frame: &crate::subject::Frame| (frame.file, frame.line);
-        let other = (0..frames.len()).find(|level| before.get(*level).map(line) != Some(line(&frames[*level])));
-        let again = row <= last && moment.bodies() == 0 && before.len() == frames.len();
-        other.or(again.then_some(frames.len() - 1))
+        let last_row = self.last_rows.insert((moment.block_position().linear, moment.warp_role()), row);
+        let Some(last_row) = last_row else { return Some(0) };
+        let last_frames = &self.debuggee.frames[last_row];
+        let line = |frame: &crate::debuggee::Frame| (frame.file, frame.line);
+        let changed = (0..frames.len()).find(|index| last_frames.get(*index).map(line) != Some(line(&frames[*index])));
+        // The ops of a reduction body run once per combined pair; these repetitions are not new arrivals at the line.
+        let is_repeated = row <= last_row && moment.bodies() == 0 && last_frames.len() == frames.len();
+        changed.or(is_repeated.then_some(frames.len() - 1))
     }
 
-    /// Decides whether a motion stops before an op.
-    fn sought(&mut self, moment: &Moment<'_>, row: usize) -> Option<(Why, usize)> {
-        let arrival = self.arrival(moment, row);
-        if !self.is_looked_at(moment) {
+    /// Returns why the run stops before an op, and the number of visible frames there: a watch, a breakpoint, or the end of the
+    /// current step.
+    fn stop_reason(&mut self, moment: &Moment<'_>, row: usize) -> Option<(StopReason, usize)> {
+        // Called for every tile block, because it also records the row.
+        let changed_frame = self.outermost_changed_frame(moment, row);
+        if !self.is_debugged_block(moment) {
             return None;
         }
-        if let Some(why) = self.changed(moment, row) {
-            return Some((why, usize::MAX));
+        if let Some(reason) = self.changed_watch(moment, row) {
+            return Some((reason, usize::MAX));
         }
-        if let Some(arrival) = arrival
-            && let Some(found) = self.breakpoint(moment, row, arrival)
+        if let Some(changed_frame) = changed_frame
+            && let Some(found) = self.hit_breakpoints(moment, row, changed_frame)
         {
             return Some(found);
         }
-        let (motion, origin) = match &self.goal {
-            Goal::Go { motion, origin } | Goal::Seek { motion, origin, .. } => (*motion, *origin),
+        let (kind, origin) = match &self.goal {
+            Goal::Forward { kind, origin } | Goal::Backward { kind, origin, .. } => (*kind, *origin),
             Goal::Reach(_) => return None,
         };
-        let depth = self.subject.frames[row].len();
-        let here = (moment.block_position().linear, moment.warp_role());
-        let role_id = origin.is_none_or(|origin| origin.role_id == here);
-        let level = origin.map_or(usize::MAX, |origin| origin.level);
-        match motion {
-            Motion::Start => Some((Why::Entry, arrival.map_or(depth, |arrival| arrival + 1))),
-            Motion::Go => None,
-            _ if !role_id => None,
-            Motion::Op => Some((Why::Step, depth)),
-            Motion::Into => arrival.map(|arrival| (Why::Step, arrival + 1)),
-            Motion::Over => arrival.filter(|arrival| *arrival < level).map(|arrival| (Why::Step, arrival + 1)),
-            Motion::Out if depth > 0 && depth < level && self.subject.begins_line[row] => Some((Why::Step, depth)),
-            Motion::Out => arrival.filter(|arrival| *arrival + 1 < level).map(|arrival| (Why::Step, arrival + 1)),
-        }
-    }
-
-    /// The first watched expression with a changed value. An expression without a value keeps its last one.
-    fn changed(&mut self, moment: &Moment<'_>, row: usize) -> Option<Why> {
+        let depth = self.debuggee.frames[row].len();
         let role_id = (moment.block_position().linear, moment.warp_role());
-        let stop = Stop { why: Why::Step, tick: self.tick, row, level: usize::MAX };
-        let scene = Scene { subject: self.subject, moment, stop: &stop };
-        let mut found = None;
-        for watched in &mut self.control.watches {
-            let value = expression::evaluate(&watched.expression, &scene).and_then(|datum| crate::values::describe(&datum, &scene));
-            let Ok(value) = value else { continue };
-            let before = watched.last.insert(role_id, value.clone());
-            if let Some(before) = before.filter(|before| *before != value) {
-                found.get_or_insert_with(|| Why::Watch(watched.id, format!("{}: {before} -> {value}", watched.expression)));
+        let is_role_of_origin = origin.is_none_or(|origin| origin.role_id == role_id);
+        let start_depth = origin.map_or(usize::MAX, |origin| origin.call_depth);
+        match kind {
+            ResumeKind::Restart => Some((StopReason::Entry, changed_frame.map_or(depth, |frame| frame + 1))),
+            ResumeKind::Continue => None,
+            _ if !is_role_of_origin => None,
+            ResumeKind::StepOp => Some((StopReason::Step, depth)),
+            ResumeKind::StepInto => changed_frame.map(|frame| (StopReason::Step, frame + 1)),
+            ResumeKind::StepOver => changed_frame.filter(|frame| *frame < start_depth).map(|frame| (StopReason::Step, frame + 1)),
+            ResumeKind::StepOut if depth > 0 && depth < start_depth && self.debuggee.begins_line[row] => {
+                Some((StopReason::Step, depth))
+            }
+            ResumeKind::StepOut => {
+                changed_frame.filter(|frame| *frame + 1 < start_depth).map(|frame| (StopReason::Step, frame + 1))
             }
         }
-        found
     }
 
-    fn breakpoint(&mut self, moment: &Moment<'_>, row: usize, arrival: usize) -> Option<(Why, usize)> {
-        let subject = self.subject;
-        let (mut hit, mut shown) = (Vec::new(), usize::MAX);
-        let mut reported = Vec::new();
+    /// Returns the first watch whose value changed. If an expression has no value here, its last value stays the reference.
+    fn changed_watch(&mut self, moment: &Moment<'_>, row: usize) -> Option<StopReason> {
+        let role_id = (moment.block_position().linear, moment.warp_role());
+        let stop = Stop { reason: StopReason::Step, event_count: self.event_count, row, call_depth: usize::MAX };
+        let scene = Scene { debuggee: self.debuggee, moment, stop: &stop };
+        let mut first_change = None;
+        for watched in &mut self.control.watches {
+            let current =
+                expression::evaluate(&watched.expression, &scene).and_then(|datum| crate::values::describe(&datum, &scene));
+            let Ok(current) = current else { continue };
+            let previous = watched.last_values.insert(role_id, current.clone());
+            if let Some(previous) = previous.filter(|previous| *previous != current) {
+                first_change.get_or_insert_with(|| {
+                    StopReason::Watch(watched.id, format!("{}: {previous} -> {current}", watched.expression))
+                });
+            }
+        }
+        first_change
+    }
+
+    /// Counts the hits of the breakpoints on the op's line, from frame `changed_frame` inwards. Returns the breakpoints that stop
+    /// the run, and the number of visible frames. Prints the messages of logpoints.
+    fn hit_breakpoints(&mut self, moment: &Moment<'_>, row: usize, changed_frame: usize) -> Option<(StopReason, usize)> {
+        let debuggee = self.debuggee;
+        let (mut stopping, mut call_depth) = (Vec::new(), usize::MAX);
+        let mut messages = Vec::new();
         for breakpoint in &mut self.control.breakpoints {
-            let frames = subject.frames[row].iter().enumerate().skip(arrival);
-            let mut at = frames.filter(|(_, frame)| frame.line == breakpoint.line && subject.is_file(frame.file, &breakpoint.file));
-            let Some((frame, _)) = at.next() else { continue };
-            let stop = Stop { why: Why::Step, tick: self.tick, row, level: frame + 1 };
-            let scene = Scene { subject, moment, stop: &stop };
-            match breakpoint.condition.as_deref().map_or(Ok(true), |condition| expression::holds(condition, &scene)) {
+            let frames = debuggee.frames[row].iter().enumerate().skip(changed_frame);
+            let mut frames_on_line =
+                frames.filter(|(_, frame)| frame.line == breakpoint.line && debuggee.is_file(frame.file, &breakpoint.file));
+            let Some((frame, _)) = frames_on_line.next() else { continue };
+            let stop = Stop { reason: StopReason::Step, event_count: self.event_count, row, call_depth: frame + 1 };
+            let scene = Scene { debuggee, moment, stop: &stop };
+            match breakpoint.condition.as_deref().map_or(Ok(true), |condition| expression::condition_holds(condition, &scene)) {
                 Ok(false) => continue,
                 Ok(true) => {}
-                Err(error) => reported.push(format!("breakpoint {}: {error}\n", breakpoint.id)),
+                Err(error) => messages.push(format!("breakpoint {}: {error}\n", breakpoint.id)),
             }
             breakpoint.hits += 1;
-            if breakpoint.hits < breakpoint.times {
+            if breakpoint.hits < breakpoint.first_hit {
                 continue;
             }
             match &breakpoint.message {
-                Some(message) => reported.push(filled(message, &scene) + "\n"),
+                Some(message) => messages.push(expand_message(message, &scene) + "\n"),
                 None => {
-                    hit.push(breakpoint.id);
-                    shown = shown.min(frame + 1);
+                    stopping.push(breakpoint.id);
+                    call_depth = call_depth.min(frame + 1);
                 }
             }
         }
-        if matches!(self.goal, Goal::Go { .. }) {
-            reported.iter().for_each(|text| self.front.output(text));
+        if matches!(self.goal, Goal::Forward { .. }) {
+            messages.iter().for_each(|text| self.front.output(text));
         }
-        (!hit.is_empty()).then_some((Why::Breakpoint(hit), shown))
+        (!stopping.is_empty()).then_some((StopReason::Breakpoint(stopping), call_depth))
     }
 
-    /// Stops, records the stop for a backward search, or continues.
-    fn decide(&mut self, found: Option<(Why, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
-        let tick = self.tick;
+    /// Applies the goal of the run to an event at which `found` would stop it: stops, or records the stop for a backward search.
+    fn handle_event(&mut self, found: Option<(StopReason, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
+        let event_count = self.event_count;
         match &mut self.goal {
-            Goal::Reach(stop) if stop.tick == tick => {
+            Goal::Reach(stop) if stop.event_count == event_count => {
                 let stop = Stop { row, ..stop.clone() };
                 return self.stop(stop, moment);
             }
-            Goal::Seek { until, last, .. } if tick >= *until => {
-                self.next = Some(Next::Again(Goal::found(last)));
-                return Err(given_up());
+            Goal::Backward { until, last_stop, .. } if event_count >= *until => {
+                self.after_run = Some(AfterRun::Rerun(Goal::after_search(last_stop)));
+                return Err(abandoned_run_error());
             }
-            Goal::Seek { last, .. } => *last = found.map(|(why, level)| Stop { why, tick, row, level }).or(last.take()),
-            Goal::Go { .. } => {
-                if let Some((why, level)) = found {
-                    return self.stop(Stop { why, tick, row, level }, moment);
+            Goal::Backward { last_stop, .. } => {
+                let stop = found.map(|(reason, call_depth)| Stop { reason, event_count, row, call_depth });
+                *last_stop = stop.or(last_stop.take());
+            }
+            Goal::Forward { .. } => {
+                if let Some((reason, call_depth)) = found {
+                    return self.stop(Stop { reason, event_count, row, call_depth }, moment);
                 }
             }
             Goal::Reach(_) => {}
@@ -398,87 +422,91 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Passes a stop to the front end. Returns an error if the resume command requires another run.
     fn stop(&mut self, mut stop: Stop, moment: &Moment<'_>) -> Result<()> {
-        stop.level = stop.level.min(self.subject.frames[stop.row].len());
+        stop.call_depth = stop.call_depth.min(self.debuggee.frames[stop.row].len());
         loop {
-            let scene = Scene { subject: self.subject, moment, stop: &stop };
+            let scene = Scene { debuggee: self.debuggee, moment, stop: &stop };
             let resume = self.front.stopped(self.control, &scene);
-            let origin = Some(Origin { role_id: (moment.block_position().linear, moment.warp_role()), level: stop.level });
-            let next = match resume {
-                // The op is in a function that the line calls.
-                Resume::Forward(Motion::Into) if stop.level < self.subject.frames[stop.row].len() => {
-                    stop.level += 1;
-                    stop.why = Why::Step;
+            let origin =
+                Some(Origin { role_id: (moment.block_position().linear, moment.warp_role()), call_depth: stop.call_depth });
+            let after_run = match resume {
+                // The op is in a function that the stopped line calls, so the step only makes the called frame visible.
+                Resume::Forward(ResumeKind::StepInto) if stop.call_depth < self.debuggee.frames[stop.row].len() => {
+                    stop.call_depth += 1;
+                    stop.reason = StopReason::Step;
                     continue;
                 }
-                Resume::Forward(Motion::Start) => Next::Again(Goal::start()),
-                Resume::Forward(motion) => {
-                    self.goal = Goal::Go { motion, origin };
+                Resume::Forward(ResumeKind::Restart) => AfterRun::Rerun(Goal::start()),
+                Resume::Forward(kind) => {
+                    self.goal = Goal::Forward { kind, origin };
                     return Ok(());
                 }
-                Resume::Back(motion) => Next::Again(Goal::Seek { until: stop.tick, motion, origin, last: None }),
-                Resume::To(tick) => Next::Again(reach(tick)),
-                Resume::Quit => Next::Quit,
+                Resume::Back(kind) => AfterRun::Rerun(Goal::Backward { until: stop.event_count, kind, origin, last_stop: None }),
+                Resume::ToMoment(event_count) => AfterRun::Rerun(reach_moment(event_count)),
+                Resume::Quit => AfterRun::Quit,
             };
-            self.next = Some(next);
-            return Err(given_up());
+            self.after_run = Some(after_run);
+            return Err(abandoned_run_error());
         }
     }
 }
 
 impl Observer for Run<'_, '_> {
     fn before(&mut self, moment: &Moment<'_>) -> Result<()> {
-        self.report_progress();
-        self.tick += 1;
-        let row = self.subject.listing.row(moment.op);
-        let mut found = self.sought(moment, row);
-        if self.tick.is_multiple_of(POLL) && self.front.pauses(self.control) && found.is_none() {
-            found = Some((Why::Pause, usize::MAX));
+        self.report_printed();
+        self.event_count += 1;
+        let row = self.debuggee.listing.row(moment.op);
+        let mut stop = self.stop_reason(moment, row);
+        if self.event_count.is_multiple_of(PAUSE_POLL_EVENTS) && self.front.should_pause(self.control) && stop.is_none() {
+            stop = Some((StopReason::Pause, usize::MAX));
         }
-        self.decide(found, moment, row)
+        self.handle_event(stop, moment, row)
     }
 
     fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
-        self.tick += 1;
-        let row = self.subject.listing.row(moment.op);
-        let mut found = None;
+        self.event_count += 1;
+        let row = self.debuggee.listing.row(moment.op);
+        let mut stop = None;
         for finding in moment.findings().iter().skip(self.faults) {
-            let word = FAULTS.iter().find(|(check, ..)| *check == finding.check).map_or("", |(_, word, _)| word);
-            let other = finding.other.and_then(|loc| moment.debug().position(loc));
-            let other = other.map_or(String::new(), |(file, line, _)| format!("; the other access is at {file}:{line}"));
-            if !self.control.ignored.contains(word) {
-                found.get_or_insert((Why::Fault(word, format!("{}{other}", finding.message)), usize::MAX));
+            let keyword = FAULTS.iter().find(|(check, ..)| *check == finding.check).map_or("", |(_, keyword, _)| keyword);
+            let other_position = finding.other.and_then(|loc| moment.debug().position(loc));
+            let other_position_text =
+                other_position.map_or(String::new(), |(file, line, _)| format!("; the other access is at {file}:{line}"));
+            if !self.control.ignored.contains(keyword) {
+                stop.get_or_insert((StopReason::Fault(keyword, format!("{}{other_position_text}", finding.message)), usize::MAX));
             }
         }
         self.faults = moment.findings().len();
-        if let Some(compared) = &mut self.compared
-            && let Some(text) = compared.look(self.subject, moment, row, results)
+        if let Some(comparison) = &mut self.comparison
+            && let Some(text) = comparison.compare_results(self.debuggee, moment, row, results)
             && !self.control.ignored.contains(DIFFERENCE)
         {
-            found.get_or_insert((Why::Difference(text), usize::MAX));
+            stop.get_or_insert((StopReason::Difference(text), usize::MAX));
         }
-        let found = found.filter(|_| self.is_looked_at(moment));
-        self.decide(found, moment, row)
+        let stop = stop.filter(|_| self.is_debugged_block(moment));
+        self.handle_event(stop, moment, row)
     }
 
     fn failed(&mut self, moment: &Moment<'_>, error: &Diagnostic) {
-        // Enclosing ops fail with the op, and abandoning a run is not a failure: report each failure once.
-        if self.failed || self.next.is_some() {
+        // After an op fails, its enclosing ops fail too; only the first failure counts. The error that abandons a run is not a
+        // failure of the program.
+        if self.failed || self.after_run.is_some() {
             return;
         }
         self.failed = true;
-        self.tick += 1;
-        let row = self.subject.listing.row(moment.op);
+        self.event_count += 1;
+        let row = self.debuggee.listing.row(moment.op);
         let notes: String = error.notes.iter().map(|note| format!("; {note}")).collect();
-        let why = Why::Failure(format!("[{}] {}{notes}", error.code, error.message));
+        let reason = StopReason::Failure(format!("[{}] {}{notes}", error.code, error.message));
         // The result is ignored: a failure ends the run anyway.
-        let _ = self.decide(Some((why, usize::MAX)), moment, row);
+        let _ = self.handle_event(Some((reason, usize::MAX)), moment, row);
     }
 
     fn ended(&mut self, place: BlockPosition) -> Result<()> {
-        self.last.retain(|(block, _), _| *block != place.linear);
-        // A step past the end of a tile block stops in the next one.
-        if let Goal::Go { origin, .. } = &mut self.goal
+        self.last_rows.retain(|(block, _), _| *block != place.linear);
+        // A step past the end of a tile block stops in the next tile block that runs, in any warp role.
+        if let Goal::Forward { origin, .. } = &mut self.goal
             && origin.is_some_and(|origin| origin.role_id.0 == place.linear)
         {
             *origin = None;
@@ -487,8 +515,8 @@ impl Observer for Run<'_, '_> {
     }
 }
 
-/// Evaluates the `{expressions}` of a message.
-fn filled(message: &str, scene: &Scene<'_>) -> String {
+/// Replaces each `{expression}` of a logpoint message by its value.
+fn expand_message(message: &str, scene: &Scene<'_>) -> String {
     let mut out = String::new();
     let mut rest = message;
     while let Some((before, after)) = rest.split_once('{') {

@@ -10,13 +10,13 @@
 //! | reduction of a tile | `min max sum mean any all count nans` with `(...)` |
 //! | arithmetic, element by element | `+ - * / % == != < <= > >= && \|\| !`, `abs(...)` |
 
+use crate::debuggee::Array;
 use crate::scene::Scene;
-use crate::subject::Array;
 use core_dialect::tile::{Elem, Shape};
 use executor::{Tile, Value, from_bytes};
 use numerics::Scalar;
 
-/// The result of an expression.
+/// The value of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Datum {
     /// A tile of the kernel.
@@ -37,22 +37,22 @@ const MAX_NESTED: usize = 64;
 /// Evaluates an expression, or describes its error.
 pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
     let mut parser = Parser { rest: text.trim_start(), scene, depth: 0 };
-    let datum = parser.either()?;
+    let datum = parser.or_expression()?;
     match parser.rest {
         "" => Ok(datum),
         rest => Err(format!("'{rest}' is not understood")),
     }
 }
 
-/// Evaluates a condition.
-pub(crate) fn holds(text: &str, scene: &Scene<'_>) -> Result<bool, String> {
+/// Evaluates a condition, which must have a single number. Any number but 0 is true.
+pub(crate) fn condition_holds(text: &str, scene: &Scene<'_>) -> Result<bool, String> {
     match numbers(&evaluate(text, scene)?, scene)?[..] {
         [one] => Ok(one != 0.0),
         ref many => Err(format!("a condition is one number, and this is {}; use any(...) or all(...)", many.len())),
     }
 }
 
-/// The elements of a tile, as numbers.
+/// The elements of a tile, decoded to `f64`.
 pub(crate) fn elements(tile: &Tile) -> Vec<f64> {
     let ty = tile.carrier();
     let number = |bits: u64| match ty {
@@ -87,8 +87,8 @@ pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
         let mut bytes = vec![0; (bits as usize).div_ceil(8)];
         let address = array.base.wrapping_add((offset * bits >> 3) as u64);
         scene.moment.peek(address, &mut bytes).map_err(|error| error.message)?;
-        let half = bits == 4 && offset & 1 == 1;
-        lanes.set(at, from_bytes(elem, &bytes).get(usize::from(half)));
+        let is_upper_nibble = bits == 4 && offset & 1 == 1;
+        lanes.set(at, from_bytes(elem, &bytes).get(usize::from(is_upper_nibble)));
         for dim in (0..index.len()).rev() {
             index[dim] += 1;
             if index[dim] < array.sizes[dim] {
@@ -101,13 +101,14 @@ pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
     Ok(Tile::new(shape, elem, lanes))
 }
 
-/// A range of one dimension. A single index removes the dimension from the result.
-struct Component {
+/// The index or range of one dimension, such as `3` or `1:5`. A single index removes the dimension from the result.
+struct IndexRange {
     start: i64,
     end: i64,
     single: bool,
 }
 
+/// Parses and evaluates an expression in one pass. Each method handles one precedence level, from `||` to `primary`.
 struct Parser<'t, 's> {
     rest: &'t str,
     scene: &'s Scene<'s>,
@@ -139,16 +140,16 @@ impl Parser<'_, '_> {
         word.to_string()
     }
 
-    fn either(&mut self) -> Parsed {
-        let mut left = self.both()?;
+    fn or_expression(&mut self) -> Parsed {
+        let mut left = self.and_expression()?;
         while self.eat("||") {
-            let right = self.both()?;
+            let right = self.and_expression()?;
             left = self.combine(&left, &right, |a, b| f64::from(a != 0.0 || b != 0.0))?;
         }
         Ok(left)
     }
 
-    fn both(&mut self) -> Parsed {
+    fn and_expression(&mut self) -> Parsed {
         let mut left = self.comparison()?;
         while self.eat("&&") {
             let right = self.comparison()?;
@@ -214,16 +215,16 @@ impl Parser<'_, '_> {
         if self.depth > MAX_NESTED {
             return Err(format!("brackets and signs are more than {MAX_NESTED} deep"));
         }
-        let each = |parser: &Self, datum: Datum, f: fn(f64) -> f64| -> Parsed {
+        let map_elements = |parser: &Self, datum: Datum, f: fn(f64) -> f64| -> Parsed {
             Ok(Datum::Numbers(numbers(&datum, parser.scene)?.into_iter().map(f).collect()))
         };
         let not = self.rest.starts_with('!') && !self.rest.starts_with("!=");
         let result = if self.eat("-") {
             let datum = self.unary()?;
-            each(self, datum, |x| -x)
+            map_elements(self, datum, |x| -x)
         } else if not && self.eat("!") {
             let datum = self.unary()?;
-            each(self, datum, |x| f64::from(x == 0.0))
+            map_elements(self, datum, |x| f64::from(x == 0.0))
         } else {
             self.indexed()
         };
@@ -234,25 +235,25 @@ impl Parser<'_, '_> {
     fn indexed(&mut self) -> Parsed {
         let mut datum = self.primary()?;
         while self.eat("[") {
-            let mut parts = Vec::new();
+            let mut ranges = Vec::new();
             loop {
-                parts.push(self.part()?);
+                ranges.push(self.index_range()?);
                 if !self.eat(",") {
                     break;
                 }
             }
             self.expect("]")?;
             datum = match datum {
-                Datum::Tile(tile) => Datum::Tile(slice(&tile, &parts)?),
-                Datum::Array(array) => Datum::Array(section(&array, &parts)?),
+                Datum::Tile(tile) => Datum::Tile(slice_tile(&tile, &ranges)?),
+                Datum::Array(array) => Datum::Array(slice_array(&array, &ranges)?),
                 _ => return Err("only tiles and memory can be sliced".into()),
             };
         }
         Ok(datum)
     }
 
-    /// `3`, `1:5`, `:5`, `1:` or `:`.
-    fn part(&mut self) -> Result<Component, String> {
+    /// Parses `3`, `1:5`, `:5`, `1:` or `:`.
+    fn index_range(&mut self) -> Result<IndexRange, String> {
         let number = |parser: &mut Self| -> Result<Option<i64>, String> {
             let digits = parser.word(|c| c.is_ascii_digit() || c == '-');
             if digits.is_empty() { Ok(None) } else { digits.parse().map(Some).map_err(|_| format!("'{digits}' is no index")) }
@@ -260,15 +261,15 @@ impl Parser<'_, '_> {
         let start = number(self)?;
         if self.eat(":") {
             let end = number(self)?;
-            return Ok(Component { start: start.unwrap_or(0), end: end.unwrap_or(i64::MAX), single: false });
+            return Ok(IndexRange { start: start.unwrap_or(0), end: end.unwrap_or(i64::MAX), single: false });
         }
         let start = start.ok_or_else(|| format!("an index is expected before '{}'", self.rest))?;
-        Ok(Component { start, end: start.saturating_add(1), single: true })
+        Ok(IndexRange { start, end: start.saturating_add(1), single: true })
     }
 
     fn primary(&mut self) -> Parsed {
         if self.eat("(") {
-            let datum = self.either()?;
+            let datum = self.or_expression()?;
             self.expect(")")?;
             return Ok(datum);
         }
@@ -276,7 +277,7 @@ impl Parser<'_, '_> {
             self.rest = &self.rest[1..];
             let digits = self.word(|c| c.is_ascii_digit());
             let number = digits.parse().map_err(|_| format!("'%{digits}' is no value"))?;
-            return self.scene.value(base::Value(number)).map(of_value);
+            return self.scene.value(base::Value(number)).map(from_value);
         }
         if self.rest.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             let mut end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(self.rest.len());
@@ -299,29 +300,30 @@ impl Parser<'_, '_> {
             });
         }
         if self.eat("(") {
-            let argument = self.either()?;
+            let argument = self.or_expression()?;
             self.expect(")")?;
             return call(&name, &numbers(&argument, self.scene)?);
         }
         let cursor = self.scene.moment.block_position();
         let axis = |axes: [u32; 3], axis: &str| ["x", "y", "z"].iter().position(|name| *name == axis).map(|axis| axes[axis]);
-        let known = match name.split_once('.') {
+        let tile_block_number = match name.split_once('.') {
             Some(("block", dim)) => axis(cursor.index, dim),
             Some(("grid", dim)) => axis(cursor.grid, dim),
             _ => None,
         };
-        if let Some(number) = known {
+        if let Some(number) = tile_block_number {
             return Ok(Datum::Numbers(vec![number.into()]));
         }
-        match self.scene.named(&name) {
-            Some(value) => value.map(of_value),
-            None => self.scene.subject.array(&name).cloned().map(Datum::Array).ok_or_else(|| {
-                let arrays: Vec<&str> = self.scene.subject.arrays.iter().map(|array| array.name.as_str()).collect();
+        match self.scene.variable_value(&name) {
+            Some(value) => value.map(from_value),
+            None => self.scene.debuggee.array_named(&name).cloned().map(Datum::Array).ok_or_else(|| {
+                let arrays: Vec<&str> = self.scene.debuggee.arrays.iter().map(|array| array.name.as_str()).collect();
                 format!("nothing is called '{name}' here; buffers are {}, values %N", arrays.join(", "))
             }),
         }
     }
 
+    /// Applies `f` to each pair of elements. A single number combines with every element of the other side.
     fn combine(&self, left: &Datum, right: &Datum, f: impl Fn(f64, f64) -> f64) -> Parsed {
         let (left, right) = (numbers(left, self.scene)?, numbers(right, self.scene)?);
         let pairs = |count: usize, a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| (0..count).map(|i| f(a(i), b(i))).collect();
@@ -334,8 +336,8 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Converts a value of the kernel. A tensor becomes an array, which is read on use.
-pub(crate) fn of_value(value: Value) -> Datum {
+/// Converts a value of the kernel. A tensor view becomes an array, which [`read`] loads when an expression needs its elements.
+pub(crate) fn from_value(value: Value) -> Datum {
     match value {
         Value::Tile(tile) => Datum::Tile(tile),
         Value::Tensor(tensor) => Datum::Array(Array {
@@ -349,12 +351,13 @@ pub(crate) fn of_value(value: Value) -> Datum {
     }
 }
 
+/// Applies a function such as `sum` to the elements of its argument.
 fn call(name: &str, numbers: &[f64]) -> Parsed {
     let one = |number: f64| Ok(Datum::Numbers(vec![number]));
-    let known = || numbers.iter().copied().filter(|number| !number.is_nan());
+    let non_nan = || numbers.iter().copied().filter(|number| !number.is_nan());
     match name {
-        "min" => one(known().fold(f64::INFINITY, f64::min)),
-        "max" => one(known().fold(f64::NEG_INFINITY, f64::max)),
+        "min" => one(non_nan().fold(f64::INFINITY, f64::min)),
+        "max" => one(non_nan().fold(f64::NEG_INFINITY, f64::max)),
         "sum" => one(numbers.iter().sum()),
         "mean" => one(numbers.iter().sum::<f64>() / numbers.len() as f64),
         "any" => one(f64::from(numbers.iter().any(|number| *number != 0.0))),
@@ -366,30 +369,31 @@ fn call(name: &str, numbers: &[f64]) -> Parsed {
     }
 }
 
-/// Start and length of a range; negative indices count from the end.
-fn bounds(part: &Component, extent: i64, dim: usize) -> Result<(i64, i64), String> {
-    let at = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
-    let (start, end) = match part.single {
-        true => (at(part.start), at(part.start).saturating_add(1)),
-        false => (at(part.start), at(part.end).min(extent)),
+/// Returns the start and the length of a range in a dimension with this extent. Negative indices count from the end.
+fn resolve_range(index_range: &IndexRange, extent: i64, dim: usize) -> Result<(i64, i64), String> {
+    let from_start = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
+    let (start, end) = match index_range.single {
+        true => (from_start(index_range.start), from_start(index_range.start).saturating_add(1)),
+        false => (from_start(index_range.start), from_start(index_range.end).min(extent)),
     };
-    match (0..=extent).contains(&start) && end <= extent && start <= end && (!part.single || start < extent) {
+    match (0..=extent).contains(&start) && end <= extent && start <= end && (!index_range.single || start < extent) {
         true => Ok((start, end - start)),
-        false => Err(format!("index {} of dimension {dim} is outside its {extent} elements", part.start)),
+        false => Err(format!("index {} of dimension {dim} is outside its {extent} elements", index_range.start)),
     }
 }
 
-/// Slices an array.
-fn section(array: &Array, parts: &[Component]) -> Result<Array, String> {
-    if parts.len() > array.sizes.len() {
-        return Err(format!("{} indices for {} dimensions", parts.len(), array.sizes.len()));
+/// The slice of an array in memory: another base address, sizes and strides.
+fn slice_array(array: &Array, ranges: &[IndexRange]) -> Result<Array, String> {
+    if ranges.len() > array.sizes.len() {
+        return Err(format!("{} indices for {} dimensions", ranges.len(), array.sizes.len()));
     }
     let mut out = Array { sizes: Vec::new(), strides: Vec::new(), ..array.clone() };
     let mut offset = 0i128;
     for dim in 0..array.sizes.len() {
-        let (start, length) = parts.get(dim).map_or(Ok((0, array.sizes[dim])), |part| bounds(part, array.sizes[dim], dim))?;
+        let (start, length) =
+            ranges.get(dim).map_or(Ok((0, array.sizes[dim])), |index_range| resolve_range(index_range, array.sizes[dim], dim))?;
         offset += i128::from(start) * i128::from(array.strides[dim]);
-        if parts.get(dim).is_none_or(|part| !part.single) {
+        if ranges.get(dim).is_none_or(|index_range| !index_range.single) {
             out.sizes.push(length);
             out.strides.push(array.strides[dim]);
         }
@@ -402,24 +406,24 @@ fn section(array: &Array, parts: &[Component]) -> Result<Array, String> {
     Ok(out)
 }
 
-/// Slices a tile.
-fn slice(tile: &Tile, parts: &[Component]) -> Result<Tile, String> {
+/// The slice of a tile, with copied elements.
+fn slice_tile(tile: &Tile, ranges: &[IndexRange]) -> Result<Tile, String> {
     let sizes: Vec<i64> = tile.shape.iter().map(|extent| i64::from(*extent)).collect();
     let mut strides = vec![1; sizes.len()];
     (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
-    // Addresses the elements like an array of bytes, so that the address is the element index.
+    // An array of one-byte elements at address 0: the address of an element is its index in the tile.
     let array = Array { name: String::new(), base: 0, elem: Scalar::I8, sizes, strides };
-    let part = section(&array, parts)?;
-    let mut cursors = vec![part.base as usize];
-    for (size, stride) in part.sizes.iter().zip(&part.strides) {
+    let selected = slice_array(&array, ranges)?;
+    let mut cursors = vec![selected.base as usize];
+    for (size, stride) in selected.sizes.iter().zip(&selected.strides) {
         cursors = cursors.iter().flat_map(|cursor| (0..*size).map(move |i| cursor + (i * stride) as usize)).collect();
     }
-    let shape: Shape = part.sizes.iter().map(|size| *size as u32).collect();
+    let shape: Shape = selected.sizes.iter().map(|size| *size as u32).collect();
     Ok(Tile::new(shape, tile.elem, tile.lanes().gather(cursors.into_iter())))
 }
 
-/// The extent of the first dimension, if there is one.
-pub(crate) fn extent(datum: &Datum) -> Option<usize> {
+/// The extent of the first dimension; `None` for scalars, views, tokens and computed numbers.
+pub(crate) fn first_extent(datum: &Datum) -> Option<usize> {
     match datum {
         Datum::Tile(tile) => tile.shape.first().map(|extent| *extent as usize),
         Datum::Array(array) => array.sizes.first().map(|extent| (*extent).max(0) as usize),
@@ -428,11 +432,11 @@ pub(crate) fn extent(datum: &Datum) -> Option<usize> {
 }
 
 /// The element or slice at an index of the first dimension.
-pub(crate) fn element(datum: &Datum, index: i64) -> Result<Datum, String> {
-    let part = [Component { start: index, end: index.saturating_add(1), single: true }];
+pub(crate) fn index_first_dim(datum: &Datum, index: i64) -> Result<Datum, String> {
+    let ranges = [IndexRange { start: index, end: index.saturating_add(1), single: true }];
     match datum {
-        Datum::Tile(tile) => slice(tile, &part).map(Datum::Tile),
-        Datum::Array(array) => section(array, &part).map(Datum::Array),
+        Datum::Tile(tile) => slice_tile(tile, &ranges).map(Datum::Tile),
+        Datum::Array(array) => slice_array(array, &ranges).map(Datum::Array),
         Datum::Other(_) | Datum::Numbers(_) => Err("it has no parts".into()),
     }
 }

@@ -2,12 +2,12 @@
 //! front ends. The `executor` crate defines the semantics of kernels.
 
 mod compare;
+mod debuggee;
 mod engine;
 mod expression;
 mod names;
 mod protocol;
 mod scene;
-mod subject;
 mod terminal;
 mod values;
 
@@ -16,10 +16,10 @@ use common::launch::LaunchOptions;
 use common::options::GpuName;
 use common::{About, Session};
 use compare::Recording;
+use debuggee::Debuggee;
 use engine::Control;
 use executor::Input;
 use std::path::PathBuf;
-use subject::Subject;
 
 const ABOUT: About = About {
     name: "tile-debug",
@@ -90,11 +90,11 @@ fn main() -> std::process::ExitCode {
 }
 
 fn parse_fault(word: &str) -> std::result::Result<String, String> {
-    let known: Vec<&str> = engine::FAULTS.iter().map(|(_, word, _)| *word).chain([engine::DIFFERENCE]).collect();
-    if known.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", known.join(", "))) }
+    let keywords: Vec<&str> = engine::FAULTS.iter().map(|(_, word, _)| *word).chain([engine::DIFFERENCE]).collect();
+    if keywords.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", keywords.join(", "))) }
 }
 
-/// Parses `3`, `3:1` or `3:1:0` as a block number; none for `all`.
+/// Parses `3`, `3:1` or `3:1:0` as the coordinates of a tile block, and returns its linear index. Returns `None` for `all`.
 fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, String> {
     if ["", "all"].contains(&text) {
         return Ok(None);
@@ -102,59 +102,60 @@ fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, S
     let parts: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();
     let parts = parts.ok().filter(|parts| (1..=3).contains(&parts.len()));
     let parts = parts.ok_or_else(|| format!("'{text}' is not a tile block; expected X[:Y[:Z]] or all"))?;
-    let at = [0, 1, 2].map(|axis| parts.get(axis).copied().unwrap_or(0));
-    if at.iter().zip(grid).any(|(at, extent)| *at >= extent) {
-        return Err(format!("there is no tile block {at:?} in a grid of {grid:?}"));
+    let position = [0, 1, 2].map(|axis| parts.get(axis).copied().unwrap_or(0));
+    if position.iter().zip(grid).any(|(position, extent)| *position >= extent) {
+        return Err(format!("there is no tile block {position:?} in a grid of {grid:?}"));
     }
-    let [x, y, z] = at.map(u64::from);
+    let [x, y, z] = position.map(u64::from);
     Ok(Some((z * u64::from(grid[1]) + y) * u64::from(grid[0]) + x))
 }
 
 fn at_terminal(session: &mut Session, options: &Options) -> Result<()> {
     let input = session.input()?;
     let program = Input::decode(session, &input)?;
-    debug(session, options, &program, |subject, control, recording| {
-        let mut terminal = terminal::Terminal::new(subject, &options.execute);
+    debug(session, options, &program, |debuggee, control, recording| {
+        let mut terminal = terminal::Terminal::new(debuggee, &options.execute);
         if let Some(recording) = recording {
             terminal.print(&format!("{} values can be compared with {}", recording.count(), recording.name));
         }
-        engine::debug(subject, control, &mut terminal, recording)
+        engine::debug(debuggee, control, &mut terminal, recording)
     })
 }
 
-/// Sets up the program and starts a debugging session.
+/// Prepares the program and, for `--against`, the recording of the other stage; then calls `start`.
 fn debug(
     session: &mut Session,
     options: &Options,
     program: &Input,
-    with: impl FnOnce(&Subject<'_>, &mut Control, Option<&Recording>) -> Result<()>,
+    start: impl FnOnce(&Debuggee<'_>, &mut Control, Option<&Recording>) -> Result<()>,
 ) -> Result<()> {
-    let other = match &options.against {
+    let other_input = match &options.against {
         Some(path) => Some(Input::decode(session, &common::read_file(Some(path))?)?),
         None => None,
     };
-    let subject = subject(options, program, options.lines == Lines::Ops)?;
+    let debuggee = debuggee(options, program, options.lines == Lines::Ops)?;
     let mut control = Control::new(options.max_ops, options.schedule_seed);
     control.ignored = options.ignore.iter().cloned().collect();
-    let block = parse_block(options.block.as_deref().unwrap_or(""), subject.call.grid);
+    let block = parse_block(options.block.as_deref().unwrap_or(""), debuggee.call.grid);
     control.block = block.map_err(|error| Diagnostic::usage("DBG004", format!("--block: {error}")))?;
-    let recording = match (&other, &options.against) {
-        (Some(other), Some(path)) => {
-            let other = self::subject(options, other, true)?;
+    let recording = match (&other_input, &options.against) {
+        (Some(other_input), Some(path)) => {
+            let other_debuggee = self::debuggee(options, other_input, true)?;
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            Some(session.timed("compare", |_| Recording::new(&name, &other, &subject, &control, options.tolerance))?)
+            Some(session.timed("compare", |_| Recording::new(&name, &other_debuggee, &debuggee, &control, options.tolerance))?)
         }
         _ => None,
     };
     if session.verify_only() {
         return Ok(());
     }
-    with(&subject, &mut control, recording.as_ref())
+    start(&debuggee, &mut control, recording.as_ref())
 }
 
-fn subject<'a>(options: &Options, program: &'a Input, by_ops: bool) -> Result<Subject<'a>> {
+/// Opens the launch of a program. `by_ops` selects ops as lines.
+fn debuggee<'a>(options: &Options, program: &'a Input, by_ops: bool) -> Result<Debuggee<'a>> {
     let opened = options.launch.open()?;
     let kernel = program.kernel(opened.entry())?;
     let call = opened.call(&kernel.name, &kernel.param_types(), program.target().or(options.target.gpu_name))?;
-    Ok(Subject::new(kernel, call, &options.source, by_ops))
+    Ok(Debuggee::new(kernel, call, &options.source, by_ops))
 }

@@ -1,18 +1,19 @@
 //! Maps values to source variables. Programs contain no variable table, so the names come from the source text. The result of the
 //! last op of an assignment has the assigned name. A loop-carried value has the name of its initial value.
 
-use crate::subject::{Frame, SourceFile};
+use crate::debuggee::{Frame, SourceFile};
 use base::Value;
 use executor::Listing;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The call sites that lead into a function. They distinguish its variables from the variables of other calls.
-type Calls = Vec<(usize, u32)>;
+/// The call sites that lead into an inlined function, as pairs of file and line, outermost first. They distinguish a variable of
+/// the function from the same variable in another call.
+type CallSites = Vec<(usize, u32)>;
 
-/// A source variable of a value.
+/// The name of a value in one call of a function.
 #[derive(Clone)]
 struct Name {
-    calls: Calls,
+    call_sites: CallSites,
     text: String,
     /// The line of the assignment if the value is a constant. Constants execute before the program, so their variables are visible
     /// only after this line.
@@ -26,102 +27,105 @@ pub(crate) struct Names(BTreeMap<u32, Vec<Name>>);
 impl Names {
     pub(crate) fn new(listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) -> Names {
         let mut names = Names::default();
-        names.assigned(listing, frames, files);
-        names.counted(listing, frames, files);
-        names.carried(listing);
+        names.name_assignments(listing, frames, files);
+        names.name_loop_counters(listing, frames, files);
+        names.name_loop_carried(listing);
         names
     }
 
-    /// The name of a value in the function of the innermost frame.
-    pub(crate) fn of(&self, value: Value, frames: &[Frame]) -> Option<&str> {
-        let calls = calls(&frames[..frames.len().saturating_sub(1)]);
-        let name = self.0.get(&value.0)?.iter().find(|name| name.calls == calls)?;
+    /// Returns the variable that holds a value in the function of the innermost frame.
+    pub(crate) fn variable_of(&self, value: Value, frames: &[Frame]) -> Option<&str> {
+        let call_sites = call_sites(&frames[..frames.len().saturating_sub(1)]);
+        let name = self.0.get(&value.0)?.iter().find(|name| name.call_sites == call_sites)?;
         let here = frames.last().map_or(u32::MAX, |frame| frame.line);
         name.constant_of_line.is_none_or(|line| line < here).then_some(&name.text)
     }
 
-    /// Whether any value is a variable of this name.
-    pub(crate) fn knows(&self, name: &str) -> bool {
+    /// Whether a value anywhere in the program has this name.
+    pub(crate) fn has_variable(&self, name: &str) -> bool {
         self.0.values().flatten().any(|known| known.text == name)
     }
 
+    /// Names a value in a call, unless it already has a name there.
     fn add(&mut self, value: Value, name: Name) {
         let names = self.0.entry(value.0).or_default();
-        if names.iter().all(|known| known.calls != name.calls) {
+        if names.iter().all(|known| known.call_sites != name.call_sites) {
             names.push(name);
         }
     }
 
-    fn assigned(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
+    /// Names the result of the last op of each assignment.
+    fn name_assignments(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
         // The last op of each assignment. The key is its block, its call chain with the line itself, and the assigned name.
-        let mut last: BTreeMap<(u32, Calls, &str), usize> = BTreeMap::new();
-        // Tokens have no names.
+        let mut last: BTreeMap<(u32, CallSites, &str), usize> = BTreeMap::new();
+        // An op whose only result is a token defines no variable.
         let defines_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
         // An assignment of a load names the loaded tile, not the view. The view op may precede the loop that contains the load.
         let is_view = |row: usize| listing.rows[row].mnemonic.starts_with("make_");
-        let mut given: BTreeSet<Calls> = BTreeSet::new();
-        for (_, chain) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row) && !is_view(*row)) {
-            given.extend((1..=chain.len()).map(|level| calls(&chain[..level])));
+        let mut lines_with_other_ops: BTreeSet<CallSites> = BTreeSet::new();
+        for (_, stack) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row) && !is_view(*row)) {
+            lines_with_other_ops.extend((1..=stack.len()).map(|level| call_sites(&stack[..level])));
         }
-        for (row, chain) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row)) {
-            for level in 1..=chain.len() {
-                if is_view(row) && given.contains(&calls(&chain[..level])) {
+        for (row, stack) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row)) {
+            for level in 1..=stack.len() {
+                if is_view(row) && lines_with_other_ops.contains(&call_sites(&stack[..level])) {
                     continue;
                 }
-                let frame = &chain[level - 1];
-                if let Some(name) = text(frame, files).and_then(|line| assigned(line, frame.column)) {
-                    last.insert((listing.rows[row].block.0, calls(&chain[..level]), name), row);
+                let frame = &stack[level - 1];
+                if let Some(name) = line_text(frame, files).and_then(|line| assigned_variable(line, frame.column)) {
+                    last.insert((listing.rows[row].block.0, call_sites(&stack[..level]), name), row);
                 }
             }
         }
-        let used: BTreeSet<u32> = listing.rows.iter().flat_map(|row| &row.operands).map(|value| value.0).collect();
-        for ((_, mut calls, name), row) in last {
-            let line = calls.pop().map(|(_, line)| line);
+        let used_values: BTreeSet<u32> = listing.rows.iter().flat_map(|row| &row.operands).map(|value| value.0).collect();
+        for ((_, mut call_sites, name), row) in last {
+            let line = call_sites.pop().map(|(_, line)| line);
             let constant_of_line = line.filter(|_| listing.rows[row].mnemonic == "constant");
-            // The results of an access are its value and a token. Of three or more results, the variable is the only used one.
+            // One or two results: the first is the value, and the second the token of an access. Three or more results, as of
+            // `get_tile_block_id`: the variable holds the only used result. If several results are used, none gets the name.
             let results = &listing.rows[row].results;
-            let mut requested = results.iter().filter(|value| results.len() < 3 || used.contains(&value.0));
-            if let (Some(value), true) = (requested.next(), results.len() < 3 || requested.next().is_none()) {
-                self.add(*value, Name { calls, text: name.to_string(), constant_of_line });
+            let mut candidates = results.iter().filter(|value| results.len() < 3 || used_values.contains(&value.0));
+            if let (Some(value), true) = (candidates.next(), results.len() < 3 || candidates.next().is_none()) {
+                self.add(*value, Name { call_sites, text: name.to_string(), constant_of_line });
             }
         }
     }
 
     /// Names each loop counter after the variable of its `for` line.
-    fn counted(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
+    fn name_loop_counters(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
         for row in &listing.rows {
-            let Some((owner, number)) = row.owner.zip(row.arguments.first()) else { continue };
-            let Some((frame, around)) = frames[owner].split_last() else { continue };
-            let name = text(frame, files).and_then(|line| line.trim_start().strip_prefix("for ")?.split_once(" in "));
+            let Some((owner, counter)) = row.owner.zip(row.arguments.first()) else { continue };
+            let Some((frame, callers)) = frames[owner].split_last() else { continue };
+            let name = line_text(frame, files).and_then(|line| line.trim_start().strip_prefix("for ")?.split_once(" in "));
             if let Some(name) =
-                name.map(|(name, _)| name.trim()).filter(|name| listing.rows[owner].mnemonic == "for" && is_word(name))
+                name.map(|(name, _)| name.trim()).filter(|name| listing.rows[owner].mnemonic == "for" && is_identifier(name))
             {
-                self.add(*number, Name { calls: calls(around), text: name.to_string(), constant_of_line: None });
+                self.add(*counter, Name { call_sites: call_sites(callers), text: name.to_string(), constant_of_line: None });
             }
         }
     }
 
     /// Names loop-carried arguments and loop results after their initial values.
-    fn carried(&mut self, listing: &Listing) {
-        let mut body_of: BTreeMap<usize, &[Value]> = BTreeMap::new();
+    fn name_loop_carried(&mut self, listing: &Listing) {
+        let mut body_arguments_of: BTreeMap<usize, &[Value]> = BTreeMap::new();
         for row in &listing.rows {
             if let Some(owner) = row.owner {
-                body_of.entry(owner).or_insert(&row.arguments);
+                body_arguments_of.entry(owner).or_insert(&row.arguments);
             }
         }
-        for (owner, arguments) in body_of {
+        for (owner, arguments) in body_arguments_of {
             let row = &listing.rows[owner];
             let count = row.results.len();
             // The loop-carried values are the last operands; the body of a `for` has a counter before its loop-carried arguments.
             if !["for", "loop"].contains(&row.mnemonic) || count > row.operands.len() || count > arguments.len() {
                 continue;
             }
-            let inits = &row.operands[row.operands.len() - count..];
-            let inside = &arguments[arguments.len() - count..];
-            for ((init, inside), result) in inits.iter().zip(inside).zip(&row.results) {
+            let initial_values = &row.operands[row.operands.len() - count..];
+            let body_arguments = &arguments[arguments.len() - count..];
+            for ((init, argument), result) in initial_values.iter().zip(body_arguments).zip(&row.results) {
                 for name in self.0.get(&init.0).cloned().unwrap_or_default() {
                     let name = Name { constant_of_line: None, ..name };
-                    self.add(*inside, name.clone());
+                    self.add(*argument, name.clone());
                     self.add(*result, name);
                 }
             }
@@ -129,19 +133,20 @@ impl Names {
     }
 }
 
-fn calls(frames: &[Frame]) -> Calls {
+/// The files and lines of frames.
+fn call_sites(frames: &[Frame]) -> CallSites {
     frames.iter().map(|frame| (frame.file, frame.line)).collect()
 }
 
-fn text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
+fn line_text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
     let (_, lines) = files[frame.file].found.as_ref()?;
     lines.get((frame.line as usize).checked_sub(1)?).map(String::as_str)
 }
 
 /// The variable that a line assigns at a column, in Python or a language with similar syntax.
-fn assigned(line: &str, column: u32) -> Option<&str> {
+fn assigned_variable(line: &str, column: u32) -> Option<&str> {
     let (start, statement) = statement(line, column as usize);
-    one_assigned(statement).or_else(|| one_of_several(statement, (column as usize).saturating_sub(start)))
+    single_target(statement).or_else(|| tuple_target(statement, (column as usize).saturating_sub(start)))
 }
 
 /// Returns the statement at a column of a line such as `m = f(); n = g()`, and its start.
@@ -165,7 +170,7 @@ fn statement(line: &str, column: usize) -> (usize, &str) {
 }
 
 /// Returns the target of a tuple assignment such as `i, j = f(), g()` whose value is at a column.
-fn one_of_several(line: &str, column: usize) -> Option<&str> {
+fn tuple_target(line: &str, column: usize) -> Option<&str> {
     let (names, values) = line.split_once(" = ")?;
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
     let mut depth = 0;
@@ -179,11 +184,12 @@ fn one_of_several(line: &str, column: usize) -> Option<&str> {
             _ => {}
         }
     }
-    let is_matched = names.len() == commas.len() + 1 && names.iter().all(|name| is_word(name));
+    let is_matched = names.len() == commas.len() + 1 && names.iter().all(|name| is_identifier(name));
     names.get(commas.iter().filter(|at| **at < column).count()).copied().filter(|_| is_matched)
 }
 
-fn one_assigned(line: &str) -> Option<&str> {
+/// Returns the target of an assignment such as `x = f()`, `x += y`, `x: Type = f()` or `let x = f()`.
+fn single_target(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("let mut ").or_else(|| line.strip_prefix("let ")).unwrap_or(line);
     let end = line.find(|c: char| !c.is_alphanumeric() && c != '_')?;
@@ -196,10 +202,10 @@ fn one_assigned(line: &str) -> Option<&str> {
         let rest = rest.trim_start_matches(['+', '-', '*', '/', '@', '|', '&', '%']);
         rest.strip_prefix('=')?
     };
-    (is_word(name) && !rest.starts_with('=')).then_some(name)
+    (is_identifier(name) && !rest.starts_with('=')).then_some(name)
 }
 
-fn is_word(name: &str) -> bool {
+fn is_identifier(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
@@ -220,18 +226,18 @@ mod tests {
             ("for k in range(3):", None),
             ("", None),
         ] {
-            assert_eq!(assigned(line, 0), name, "{line}");
+            assert_eq!(assigned_variable(line, 0), name, "{line}");
         }
         let several = "    i, j = ct.bid(0, 1), [f(x), 2][0]";
         for (column, name) in [(11, Some("i")), (24, Some("j")), (26, Some("j"))] {
-            assert_eq!(assigned(several, column), name, "{column}");
+            assert_eq!(assigned_variable(several, column), name, "{column}");
         }
         let statements = "    m = ct.bid(0); n = ct.bid(1); i, j = f('; x = '), g(2)";
         for (column, name) in [(8, "m"), (23, "n"), (41, "i"), (55, "j")] {
-            assert_eq!(assigned(statements, column), Some(name), "{column}");
+            assert_eq!(assigned_variable(statements, column), Some(name), "{column}");
         }
         for line in ["a, b = f()", "f(a, b = 3)", "a[0], b = 1, 2"] {
-            assert_eq!(assigned(line, 8), None, "{line}");
+            assert_eq!(assigned_variable(line, 8), None, "{line}");
         }
     }
 }

@@ -1,43 +1,43 @@
-//! A stopped kernel as seen by a front end.
+//! The state of a stopped kernel that a front end shows: call stack, visible values and source variables.
 
-use crate::subject::{Frame, Subject};
-use base::Value as Id;
+use crate::debuggee::{Debuggee, Frame};
+use base::Value as ValueId;
 use executor::{Moment, Value};
 
-/// The reason of a stop.
+/// Why a run stopped.
 #[derive(Clone, Debug)]
-pub(crate) enum Why {
+pub(crate) enum StopReason {
     /// The first op.
     Entry,
     Step,
-    /// Breakpoints with these numbers.
+    /// The breakpoints with these numbers.
     Breakpoint(Vec<u64>),
-    /// A recoverable fault; the keyword that disables it, and the message.
+    /// A fault after which the run can continue: the keyword for `--ignore`, and the message.
     Fault(&'static str, String),
-    /// An unrecoverable fault.
+    /// An error that ends the run.
     Failure(String),
-    /// The value differs from that of another stage.
+    /// The value of the op differs from its value at the stage of `--against`.
     Difference(String),
+    /// The user requested a pause.
     Pause,
     /// The value of a watched expression changed: its number, and the change.
     Watch(u64, String),
 }
 
-impl Why {
-    /// The reason as text.
-    pub(crate) fn report(&self) -> String {
+impl StopReason {
+    pub(crate) fn describe(&self) -> String {
         match self {
-            Why::Entry => "the first op".into(),
-            Why::Step => "a step".into(),
-            Why::Breakpoint(ids) => {
+            StopReason::Entry => "the first op".into(),
+            StopReason::Step => "a step".into(),
+            StopReason::Breakpoint(ids) => {
                 let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
                 format!("breakpoint {}", ids.join(", "))
             }
-            Why::Fault(kind, text) => format!("fault ({kind}): {text}"),
-            Why::Failure(text) => format!("failure: {text}"),
-            Why::Difference(text) => format!("difference: {text}"),
-            Why::Pause => "pause".into(),
-            Why::Watch(id, change) => format!("watch {id}: {change}"),
+            StopReason::Fault(kind, text) => format!("fault ({kind}): {text}"),
+            StopReason::Failure(text) => format!("failure: {text}"),
+            StopReason::Difference(text) => format!("difference: {text}"),
+            StopReason::Pause => "pause".into(),
+            StopReason::Watch(id, change) => format!("watch {id}: {change}"),
         }
     }
 }
@@ -45,60 +45,65 @@ impl Why {
 /// The position of a stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
-    pub(crate) why: Why,
-    /// The number of events until the stop, equal in every run.
-    pub(crate) tick: u64,
+    pub(crate) reason: StopReason,
+    /// The number of events before the stop, equal in every run. Front ends show it as the moment.
+    pub(crate) event_count: u64,
+    /// The row of the listing, that is, the op.
     pub(crate) row: usize,
-    /// The number of visible frames of the row: a step over a call stops at the call, not inside it.
-    pub(crate) level: usize,
+    /// The number of visible frames of the row, counted from the outermost one. After a step over a call, the frames of the called
+    /// function are hidden, although the op belongs to that function.
+    pub(crate) call_depth: usize,
 }
 
+/// A stopped kernel.
 pub(crate) struct Scene<'a> {
-    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) debuggee: &'a Debuggee<'a>,
     pub(crate) moment: &'a Moment<'a>,
     pub(crate) stop: &'a Stop,
 }
 
 impl Scene<'_> {
-    /// The frames, the innermost last.
+    /// The visible frames, the innermost last.
     pub(crate) fn frames(&self) -> &[Frame] {
-        let frames = &self.subject.frames[self.stop.row];
-        &frames[..self.stop.level.min(frames.len())]
+        let frames = &self.debuggee.frames[self.stop.row];
+        &frames[..self.stop.call_depth.min(frames.len())]
     }
 
-    pub(crate) fn value(&self, id: Id) -> Result<Value, String> {
-        if id.0 as usize >= self.subject.listing.values {
+    /// The value with this number, or why it has none.
+    pub(crate) fn value(&self, id: ValueId) -> Result<Value, String> {
+        if id.0 as usize >= self.debuggee.listing.values {
             return Err(format!("the kernel has no value {id}"));
         }
         self.moment.value(id).ok_or_else(|| format!("{id} is not computed yet"))
     }
 
-    /// The visible values, most recently computed last. After a fault they include the op's own results.
-    pub(crate) fn visible(&self) -> Vec<Id> {
-        let mut visible = self.subject.listing.visible(self.stop.row);
-        visible.extend(self.subject.listing.rows[self.stop.row].results.iter().copied());
+    /// The values in scope that are computed, except tokens, in the order of the program. At a stop after the op, they include its
+    /// results.
+    pub(crate) fn visible_values(&self) -> Vec<ValueId> {
+        let mut visible = self.debuggee.listing.visible(self.stop.row);
+        visible.extend(self.debuggee.listing.rows[self.stop.row].results.iter().copied());
         visible.retain(|id| !matches!(self.moment.value(*id), None | Some(Value::Token(_))));
         visible
     }
 
-    /// The source variable of a value.
-    pub(crate) fn name(&self, id: Id) -> Option<&str> {
-        self.subject.names.of(id, self.frames())
+    /// The source variable that holds a value in the innermost visible frame.
+    pub(crate) fn variable_name(&self, id: ValueId) -> Option<&str> {
+        self.debuggee.names.variable_of(id, self.frames())
     }
 
-    /// The value of a source variable; none if there is no such variable.
-    pub(crate) fn named(&self, name: &str) -> Option<Result<Value, String>> {
-        match self.visible().into_iter().rev().find(|id| self.name(*id) == Some(name)) {
+    /// The value of a source variable. `None` if the program has no such variable; an error if the variable has no value here.
+    pub(crate) fn variable_value(&self, name: &str) -> Option<Result<Value, String>> {
+        match self.visible_values().into_iter().rev().find(|id| self.variable_name(*id) == Some(name)) {
             Some(id) => Some(self.value(id)),
-            None => self.subject.names.knows(name).then(|| Err(format!("'{name}' has no value here"))),
+            None => self.debuggee.names.has_variable(name).then(|| Err(format!("'{name}' has no value here"))),
         }
     }
 
-    /// The source variables with a value at this point.
-    pub(crate) fn variables(&self) -> Vec<(String, Id)> {
-        let mut found: Vec<(String, Id)> = Vec::new();
-        for id in self.visible() {
-            let Some(name) = self.name(id) else { continue };
+    /// The source variables that have a value here. If several values have one name, the last one counts.
+    pub(crate) fn variables(&self) -> Vec<(String, ValueId)> {
+        let mut found: Vec<(String, ValueId)> = Vec::new();
+        for id in self.visible_values() {
+            let Some(name) = self.variable_name(id) else { continue };
             found.retain(|(known, _)| known != name);
             found.push((name.to_string(), id));
         }
@@ -108,7 +113,7 @@ impl Scene<'_> {
     /// The tile block, and the warp role if there are several.
     pub(crate) fn description(&self) -> String {
         let [x, y, z] = self.moment.block_position().index;
-        let warp_roles = self.subject.listing.rows.iter().any(|row| row.mnemonic == "warp_role");
+        let warp_roles = self.debuggee.listing.rows.iter().any(|row| row.mnemonic == "warp_role");
         let warp_role = if warp_roles { format!(", warp role {}", self.moment.warp_role()) } else { String::new() };
         format!("block [{x}, {y}, {z}]{warp_role}")
     }

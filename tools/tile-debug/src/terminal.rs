@@ -1,9 +1,9 @@
-//! The terminal front end: one command per line, from the command line, a user or a pipe.
+//! The terminal front end: executes one command per line. The lines come from `--execute`, then from a user or from piped input.
 
-use crate::engine::{Control, DIFFERENCE, End, FAULTS, Front, Motion, Resume};
+use crate::debuggee::Debuggee;
+use crate::engine::{Control, DIFFERENCE, End, FAULTS, FrontEnd, Resume, ResumeKind};
 use crate::expression::{self, Datum};
-use crate::scene::{Scene, Stop, Why};
-use crate::subject::Subject;
+use crate::scene::{Scene, Stop, StopReason};
 use crate::values;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Commands: names, arguments, description.
+/// The commands: names (the first one identifies the command in the code), arguments, description.
 const COMMANDS: &[(&[&str], &str, &str)] = &[
     (&["continue", "c"], "", "continue to the next breakpoint or fault"),
     (&["next", "n"], "", "step to the next line, over calls"),
@@ -42,26 +42,27 @@ const COMMANDS: &[(&[&str], &str, &str)] = &[
     (&["quit", "q"], "", "end"),
 ];
 
-/// Context lines of the source on either side.
-const AROUND: u32 = 4;
+/// Number of lines or ops that `list` and `ops` show on either side of the current one.
+const CONTEXT_LINES: u32 = 4;
 
 pub(crate) struct Terminal<'a> {
-    subject: &'a Subject<'a>,
-    /// Pending commands of the command line.
-    waiting: VecDeque<String>,
+    debuggee: &'a Debuggee<'a>,
+    /// The commands of `--execute` that are not executed yet.
+    pending_commands: VecDeque<String>,
+    /// Whether the user pressed the interrupt key while the kernel was running.
     interrupted: Arc<AtomicBool>,
     /// The command that an empty line repeats.
-    last: String,
-    /// The last listed source line.
-    listed: Option<u32>,
+    last_command: String,
+    /// The source line at which the next `list` starts: the line after those that the previous `list` showed.
+    next_listed_line: Option<u32>,
     /// The line editor with history, on a terminal.
     editor: Option<rustyline::DefaultEditor>,
-    /// The selected frame, as a number of calls above the current one.
-    above: usize,
+    /// How many frames `up` has moved from the innermost visible frame to its callers.
+    frames_up: usize,
 }
 
 impl<'a> Terminal<'a> {
-    pub(crate) fn new(subject: &'a Subject<'a>, commands: &[String]) -> Terminal<'a> {
+    pub(crate) fn new(debuggee: &'a Debuggee<'a>, commands: &[String]) -> Terminal<'a> {
         let interrupted = Arc::new(AtomicBool::new(false));
         if std::io::stdin().is_terminal() {
             // If registration fails, the interrupt key ends the program as usual.
@@ -69,8 +70,16 @@ impl<'a> Terminal<'a> {
         }
         let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let editor = if at_terminal { rustyline::DefaultEditor::new().ok() } else { None };
-        let waiting = commands.iter().cloned().collect();
-        Terminal { subject, waiting, interrupted, last: String::new(), listed: None, editor, above: 0 }
+        let pending_commands = commands.iter().cloned().collect();
+        Terminal {
+            debuggee,
+            pending_commands,
+            interrupted,
+            last_command: String::new(),
+            next_listed_line: None,
+            editor,
+            frames_up: 0,
+        }
     }
 
     pub(crate) fn print(&self, text: &str) {
@@ -78,14 +87,14 @@ impl<'a> Terminal<'a> {
         let _ = writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
     }
 
-    /// Reads the next command; none at the end of the input.
-    fn command(&mut self) -> Option<String> {
-        let line = match self.waiting.pop_front() {
+    /// Reads the next command. Returns `None` at the end of the input.
+    fn read_command(&mut self) -> Option<String> {
+        let line = match self.pending_commands.pop_front() {
             Some(line) => {
                 self.print(&format!("> {line}"));
                 line
             }
-            None if self.editor.is_some() => self.edited()?,
+            None if self.editor.is_some() => self.read_edited_line()?,
             None => {
                 if std::io::stdin().is_terminal() {
                     let _ = write!(std::io::stdout(), "(tile) ").and_then(|()| std::io::stdout().flush());
@@ -101,13 +110,13 @@ impl<'a> Terminal<'a> {
         self.interrupted.store(false, Ordering::Relaxed);
         let line = line.trim();
         if !line.is_empty() {
-            self.last = line.to_string();
+            self.last_command = line.to_string();
         }
-        Some(self.last.clone())
+        Some(self.last_command.clone())
     }
 
-    /// Reads a line from the editor; none at the end of the input. The interrupt key clears the line.
-    fn edited(&mut self) -> Option<String> {
+    /// Reads a line with the line editor. Returns `None` at the end of the input. The interrupt key clears the line.
+    fn read_edited_line(&mut self) -> Option<String> {
         let editor = self.editor.as_mut()?;
         loop {
             match editor.readline("(tile) ") {
@@ -123,8 +132,8 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Executes a command. Returns how the run resumes, if it does.
-    fn obey(&mut self, line: &str, control: &mut Control, scene: Option<&Scene<'_>>) -> Option<Resume> {
+    /// Executes a command. Returns how the run resumes if the command resumes it.
+    fn execute(&mut self, line: &str, control: &mut Control, scene: Option<&Scene<'_>>) -> Option<Resume> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
         let Some((names, ..)) = COMMANDS.iter().find(|(names, ..)| names.contains(&word)) else {
@@ -137,31 +146,31 @@ impl<'a> Terminal<'a> {
             }
             return None;
         };
-        let ahead = |motion: Motion| scene.is_some().then_some(Resume::Forward(motion));
+        let forward = |kind: ResumeKind| scene.is_some().then_some(Resume::Forward(kind));
         let resume = match names[0] {
-            "continue" => ahead(Motion::Go),
-            "next" => ahead(Motion::Over),
-            "step" => ahead(Motion::Into),
-            "out" => ahead(Motion::Out),
-            "op" => ahead(Motion::Op),
+            "continue" => forward(ResumeKind::Continue),
+            "next" => forward(ResumeKind::StepOver),
+            "step" => forward(ResumeKind::StepInto),
+            "out" => forward(ResumeKind::StepOut),
+            "op" => forward(ResumeKind::StepOp),
             "back" => match rest {
-                "" | "line" => Some(Resume::Back(Motion::Over)),
-                "op" => Some(Resume::Back(Motion::Op)),
-                "into" => Some(Resume::Back(Motion::Into)),
-                "out" => Some(Resume::Back(Motion::Out)),
-                "continue" => Some(Resume::Back(Motion::Go)),
-                _ => return self.refuse(names[0]),
+                "" | "line" => Some(Resume::Back(ResumeKind::StepOver)),
+                "op" => Some(Resume::Back(ResumeKind::StepOp)),
+                "into" => Some(Resume::Back(ResumeKind::StepInto)),
+                "out" => Some(Resume::Back(ResumeKind::StepOut)),
+                "continue" => Some(Resume::Back(ResumeKind::Continue)),
+                _ => return self.print_usage(names[0]),
             },
-            "reverse" => Some(Resume::Back(Motion::Go)),
-            "restart" => Some(Resume::Forward(Motion::Start)),
+            "reverse" => Some(Resume::Back(ResumeKind::Continue)),
+            "restart" => Some(Resume::Forward(ResumeKind::Restart)),
             "quit" => Some(Resume::Quit),
             "goto" => match rest.parse() {
-                Ok(tick) => Some(Resume::To(tick)),
-                Err(_) => return self.refuse(names[0]),
+                Ok(event_count) => Some(Resume::ToMoment(event_count)),
+                Err(_) => return self.print_usage(names[0]),
             },
-            "block" => return self.block(rest, control),
+            "block" => return self.select_block(rest, control),
             _ => {
-                self.look(names[0], rest, control, scene);
+                self.execute_query(names[0], rest, control, scene);
                 return None;
             }
         };
@@ -172,23 +181,24 @@ impl<'a> Terminal<'a> {
     }
 
     /// Prints the usage of a command.
-    fn refuse(&self, name: &str) -> Option<Resume> {
-        if let Some((names, takes, does)) = COMMANDS.iter().find(|(names, ..)| names[0] == name) {
-            self.print(&format!("{} {takes}: {does}", names.join(" or ")));
+    fn print_usage(&self, name: &str) -> Option<Resume> {
+        if let Some((names, arguments, description)) = COMMANDS.iter().find(|(names, ..)| names[0] == name) {
+            self.print(&format!("{} {arguments}: {description}", names.join(" or ")));
         }
         None
     }
 
     /// Executes a command that does not resume the kernel.
-    fn look(&mut self, name: &str, rest: &str, control: &mut Control, scene: Option<&Scene<'_>>) {
+    fn execute_query(&mut self, name: &str, rest: &str, control: &mut Control, scene: Option<&Scene<'_>>) {
         match (name, scene) {
             ("help", _) => {
-                let width = COMMANDS.iter().map(|(names, takes, _)| names.join(", ").len() + takes.len()).max().unwrap_or(0) + 1;
-                for (names, takes, does) in COMMANDS {
-                    self.print(&format!("  {:width$}  {does}", format!("{} {takes}", names.join(", "))));
+                let width =
+                    COMMANDS.iter().map(|(names, arguments, _)| names.join(", ").len() + arguments.len()).max().unwrap_or(0) + 1;
+                for (names, arguments, description) in COMMANDS {
+                    self.print(&format!("  {:width$}  {description}", format!("{} {arguments}", names.join(", "))));
                 }
             }
-            ("break" | "log", _) => self.add(name, rest, control),
+            ("break" | "log", _) => self.add_breakpoint(name, rest, control),
             ("delete", _) => {
                 let requested = rest.parse().ok();
                 control.breakpoints.retain(|breakpoint| requested.is_some_and(|id: u64| breakpoint.id != id));
@@ -208,26 +218,26 @@ impl<'a> Terminal<'a> {
                 let now = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
                 let role_id = (scene.moment.block_position().linear, scene.moment.warp_role());
                 let shown = now.clone().unwrap_or_else(|error| error);
-                let id = control.watch(rest, now.ok().map(|value| (role_id, value)));
+                let id = control.add_watch(rest, now.ok().map(|value| (role_id, value)));
                 self.print(&format!("watch {id}: {rest} is {shown}"));
             }
             ("watch", _) => {
-                self.refuse(name);
+                self.print_usage(name);
             }
-            ("ignore", _) => self.ignore(rest, control),
+            ("ignore", _) => self.toggle_ignored(rest, control),
             ("list", _) => self.list(rest, scene),
             ("up" | "down", Some(scene)) => {
-                let most = scene.stop.level + self.above;
-                let requested = if name == "up" { self.above + 1 } else { self.above.saturating_sub(1) };
-                if requested == self.above || requested >= most {
+                let frame_count = scene.stop.call_depth + self.frames_up;
+                let requested = if name == "up" { self.frames_up + 1 } else { self.frames_up.saturating_sub(1) };
+                if requested == self.frames_up || requested >= frame_count {
                     self.print(if name == "up" { "no function called this one" } else { "the kernel stands in this function" });
                     return;
                 }
-                self.above = requested;
-                self.listed = None;
-                if let Some(frame) = self.subject.frames[scene.stop.row].get(most - 1 - requested) {
-                    let line = self.subject.line(frame.file, frame.line).unwrap_or_default();
-                    self.print(&format!("{} at {}:{}\n  {line}", frame.function, self.subject.short(frame.file), frame.line));
+                self.frames_up = requested;
+                self.next_listed_line = None;
+                if let Some(frame) = self.debuggee.frames[scene.stop.row].get(frame_count - 1 - requested) {
+                    let line = self.debuggee.line(frame.file, frame.line).unwrap_or_default();
+                    self.print(&format!("{} at {}:{}\n  {line}", frame.function, self.debuggee.file_name(frame.file), frame.line));
                 }
             }
             (_, None) => self.print("the kernel is at its end; its values are gone. back goes to the line before"),
@@ -235,93 +245,101 @@ impl<'a> Terminal<'a> {
                 let shown = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
                 self.print(&shown.unwrap_or_else(|error| error));
             }
-            ("variables", Some(scene)) => self.variables(scene),
+            ("variables", Some(scene)) => self.print_variables(scene),
             ("values", Some(scene)) => {
-                for id in scene.visible() {
+                for id in scene.visible_values() {
                     if let Ok(value) = scene.value(id) {
-                        let name = scene.name(id).map_or(String::new(), |name| format!(" ({name})"));
-                        self.print(&format!("  {id}{name} = {}", values::line(&value, scene)));
+                        let name = scene.variable_name(id).map_or(String::new(), |name| format!(" ({name})"));
+                        self.print(&format!("  {id}{name} = {}", values::format_value(&value, scene)));
                     }
                 }
             }
             ("memory", Some(scene)) => {
-                for array in &self.subject.arrays {
+                for array in &self.debuggee.arrays {
                     let line = values::describe(&Datum::Array(array.clone()), scene).unwrap_or_else(|error| error);
                     self.print(&format!("  {} = {line}", array.name));
                 }
             }
             ("where", Some(scene)) => {
                 for (depth, frame) in scene.frames().iter().rev().enumerate() {
-                    self.print(&format!("  {depth} {} at {}:{}", frame.function, self.subject.short(frame.file), frame.line));
+                    self.print(&format!("  {depth} {} at {}:{}", frame.function, self.debuggee.file_name(frame.file), frame.line));
                 }
                 self.print(&format!("  in {}", scene.description()));
             }
             ("ops", Some(scene)) => {
                 let row = scene.stop.row;
-                for near in row.saturating_sub(AROUND as usize)..(row + AROUND as usize + 1).min(self.subject.listing.rows.len()) {
-                    let mark = if near == row { "->" } else { "  " };
-                    let depth = "  ".repeat(self.subject.listing.rows[near].depth);
-                    self.print(&format!("{mark} {depth}{}  ({})", self.subject.listing.text(near), self.subject.place(near)));
+                for other_row in row.saturating_sub(CONTEXT_LINES as usize)
+                    ..(row + CONTEXT_LINES as usize + 1).min(self.debuggee.listing.rows.len())
+                {
+                    let mark = if other_row == row { "->" } else { "  " };
+                    let depth = "  ".repeat(self.debuggee.listing.rows[other_row].depth);
+                    self.print(&format!(
+                        "{mark} {depth}{}  ({})",
+                        self.debuggee.listing.text(other_row),
+                        self.debuggee.location_text(other_row)
+                    ));
                 }
             }
             _ => {}
         }
     }
 
-    fn variables(&self, scene: &Scene<'_>) {
+    fn print_variables(&self, scene: &Scene<'_>) {
         let variables = scene.variables();
         if variables.is_empty() {
             self.print("no variable of the source has a value here; values lists all by number");
         }
         for (name, id) in variables {
             if let Ok(value) = scene.value(id) {
-                self.print(&format!("  {name} = {}", values::line(&value, scene)));
+                self.print(&format!("  {name} = {}", values::format_value(&value, scene)));
             }
         }
     }
 
-    fn add(&self, name: &str, rest: &str, control: &mut Control) {
-        let (place, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let (file, line) = place.rsplit_once(':').unwrap_or(("", place));
-        let numbered = line.parse().ok().and_then(|line| self.subject.line_with_code(file, line));
-        let Some((requested, line)) = numbered.or_else(|| self.subject.line_of_function(place)) else {
-            self.print(&format!("no op comes from '{place}' or a line after it"));
+    /// Executes `break` or `log`: adds a breakpoint or a logpoint.
+    fn add_breakpoint(&self, name: &str, rest: &str, control: &mut Control) {
+        let (location, text_after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let (file, line) = location.rsplit_once(':').unwrap_or(("", location));
+        let by_line = line.parse().ok().and_then(|line| self.debuggee.line_with_code(file, line));
+        let Some((file_index, line)) = by_line.or_else(|| self.debuggee.line_of_function(location)) else {
+            self.print(&format!("no op comes from '{location}' or a line after it"));
             return;
         };
-        let breakpoint = control.add(&self.subject.files[requested].name, line);
-        let more = more.trim();
-        match (name, more.strip_prefix("if ")) {
-            ("log", _) => breakpoint.message = Some(more.to_string()),
+        let breakpoint = control.add_breakpoint(&self.debuggee.files[file_index].name, line);
+        let text_after = text_after.trim();
+        match (name, text_after.strip_prefix("if ")) {
+            ("log", _) => breakpoint.message = Some(text_after.to_string()),
             (_, Some(condition)) => breakpoint.condition = Some(condition.to_string()),
-            (_, None) if !more.is_empty() => {
+            (_, None) if !text_after.is_empty() => {
                 control.breakpoints.pop();
-                self.print(&format!("'{more}' is not understood; a condition begins with 'if'"));
+                self.print(&format!("'{text_after}' is not understood; a condition begins with 'if'"));
                 return;
             }
             _ => {}
         }
-        let text = self.subject.line(requested, line).unwrap_or_default().trim();
+        let text = self.debuggee.line(file_index, line).unwrap_or_default().trim();
         let id = control.breakpoints.last().map_or(0, |breakpoint| breakpoint.id);
-        self.print(&format!("breakpoint {id} at {}:{line}: {text}", self.subject.short(requested)));
+        self.print(&format!("breakpoint {id} at {}:{line}: {text}", self.debuggee.file_name(file_index)));
     }
 
-    fn ignore(&self, rest: &str, control: &mut Control) {
-        let known: Vec<&str> = FAULTS.iter().map(|(_, word, _)| *word).chain([DIFFERENCE]).collect();
-        if known.contains(&rest) && !control.ignored.remove(rest) {
+    /// Executes `ignore`: toggles whether the debugger stops at a kind of fault, and prints the state of all kinds.
+    fn toggle_ignored(&self, rest: &str, control: &mut Control) {
+        let keywords: Vec<&str> = FAULTS.iter().map(|(_, word, _)| *word).chain([DIFFERENCE]).collect();
+        if keywords.contains(&rest) && !control.ignored.remove(rest) {
             control.ignored.insert(rest.into());
         }
-        for word in known {
-            let does = if control.ignored.contains(word) { "does not stop" } else { "stops" };
-            self.print(&format!("  {word} {does}"));
+        for keyword in keywords {
+            let state = if control.ignored.contains(keyword) { "does not stop" } else { "stops" };
+            self.print(&format!("  {keyword} {state}"));
         }
     }
 
-    /// Debugs another tile block from its first op.
-    fn block(&mut self, rest: &str, control: &mut Control) -> Option<Resume> {
-        match crate::parse_block(rest, self.subject.call.grid) {
+    /// Executes `block`: debugs another tile block, or all, from the first op.
+    fn select_block(&mut self, rest: &str, control: &mut Control) -> Option<Resume> {
+        match crate::parse_block(rest, self.debuggee.call.grid) {
             Ok(block) => {
                 control.block = block;
-                Some(Resume::Forward(Motion::Start))
+                Some(Resume::Forward(ResumeKind::Restart))
             }
             Err(error) => {
                 self.print(&error);
@@ -330,61 +348,67 @@ impl<'a> Terminal<'a> {
         }
     }
 
+    /// Executes `list`: prints source lines around a line or around the current line, or continues the previous list.
     fn list(&mut self, rest: &str, scene: Option<&Scene<'_>>) {
         let frame = scene.and_then(|scene| scene.frames().last());
         let file = frame.map_or(0, |frame| frame.file);
-        let Some((path, lines)) = self.subject.files.get(file).and_then(|file| file.found.as_ref()) else {
+        let Some((path, lines)) = self.debuggee.files.get(file).and_then(|file| file.found.as_ref()) else {
             self.print("the source was not found; pass its folder with --source FOLDER, or show ops with --lines=ops");
             return;
         };
         let start = match rest.parse::<u32>() {
-            Ok(line) => line.saturating_sub(AROUND),
-            Err(_) => self.listed.unwrap_or_else(|| frame.map_or(1, |frame| frame.line.saturating_sub(AROUND))),
+            Ok(line) => line.saturating_sub(CONTEXT_LINES),
+            Err(_) => self.next_listed_line.unwrap_or_else(|| frame.map_or(1, |frame| frame.line.saturating_sub(CONTEXT_LINES))),
         };
         let start = start.max(1);
-        let end = (start + 2 * AROUND + 1).min(lines.len() as u32 + 1);
-        if self.listed.is_none() {
+        let end = (start + 2 * CONTEXT_LINES + 1).min(lines.len() as u32 + 1);
+        if self.next_listed_line.is_none() {
             self.print(&path.display().to_string());
         }
         for line in start..end {
             let mark = if frame.is_some_and(|frame| frame.line == line) { "->" } else { "  " };
             self.print(&format!("{mark} {line:4} {}", lines[line as usize - 1]));
         }
-        self.listed = Some(end);
+        self.next_listed_line = Some(end);
     }
 }
 
-impl Front for Terminal<'_> {
+impl FrontEnd for Terminal<'_> {
     fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
-        self.listed = None;
+        self.next_listed_line = None;
         let mut text = String::new();
-        if !matches!(scene.stop.why, Why::Step) {
-            let _ = writeln!(text, "{}", scene.stop.why.report());
+        if !matches!(scene.stop.reason, StopReason::Step) {
+            let _ = writeln!(text, "{}", scene.stop.reason.describe());
         }
         let description = scene.description();
         match scene.frames().last() {
             Some(frame) => {
-                let line = self.subject.line(frame.file, frame.line).unwrap_or_default();
+                let line = self.debuggee.line(frame.file, frame.line).unwrap_or_default();
                 let _ = write!(
                     text,
                     "{}:{}, {description}, moment {}\n  {line}",
-                    self.subject.short(frame.file),
+                    self.debuggee.file_name(frame.file),
                     frame.line,
-                    scene.stop.tick
+                    scene.stop.event_count
                 );
             }
             None => {
-                let _ = write!(text, "{description}, moment {}\n  {}", scene.stop.tick, self.subject.listing.text(scene.stop.row));
+                let _ = write!(
+                    text,
+                    "{description}, moment {}\n  {}",
+                    scene.stop.event_count,
+                    self.debuggee.listing.text(scene.stop.row)
+                );
             }
         }
         self.print(&text);
-        self.above = 0;
+        self.frames_up = 0;
         loop {
-            let Some(line) = self.command() else { return Resume::Quit };
-            // Commands use the selected frame; the run resumes from the current one.
-            let stop = Stop { level: scene.stop.level.saturating_sub(self.above), ..scene.stop.clone() };
-            let chosen = Scene { stop: &stop, ..*scene };
-            if let Some(resume) = self.obey(&line, control, Some(&chosen)) {
+            let Some(line) = self.read_command() else { return Resume::Quit };
+            // `print` and `variables` use the frame that `up` selected. A step still starts at the frame of the stop.
+            let stop = Stop { call_depth: scene.stop.call_depth.saturating_sub(self.frames_up), ..scene.stop.clone() };
+            let selected_scene = Scene { stop: &stop, ..*scene };
+            if let Some(resume) = self.execute(&line, control, Some(&selected_scene)) {
                 return resume;
             }
         }
@@ -397,12 +421,14 @@ impl Front for Terminal<'_> {
             count => format!(", with {count} faults"),
         };
         match end.failure {
-            Some(failure) => self.print(&format!("the kernel ends after moment {} in a failure: {}", end.tick, failure.message)),
-            None => self.print(&format!("the kernel ends after moment {}{faults}", end.tick)),
+            Some(failure) => {
+                self.print(&format!("the kernel ends after moment {} in a failure: {}", end.event_count, failure.message))
+            }
+            None => self.print(&format!("the kernel ends after moment {}{faults}", end.event_count)),
         }
         loop {
-            let Some(line) = self.command() else { return Resume::Quit };
-            if let Some(resume) = self.obey(&line, control, None) {
+            let Some(line) = self.read_command() else { return Resume::Quit };
+            if let Some(resume) = self.execute(&line, control, None) {
                 return resume;
             }
         }
@@ -412,7 +438,7 @@ impl Front for Terminal<'_> {
         let _ = write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
     }
 
-    fn pauses(&mut self, _control: &mut Control) -> bool {
+    fn should_pause(&mut self, _control: &mut Control) -> bool {
         self.interrupted.swap(false, Ordering::Relaxed)
     }
 }

@@ -1,19 +1,19 @@
 //! Formats values: the type, the first and last elements, and statistics of all elements.
 
+use crate::debuggee::{Array, elem_name};
 use crate::expression::{Datum, elements, read};
 use crate::scene::Scene;
-use crate::subject::{Array, elem_name};
 use core_dialect::tile::Elem;
 use executor::{Tile, Value, short_float, shortened};
 
-/// Size limit for statistics of arrays, in elements.
-const MOST_COUNTED: i64 = 1 << 20;
+/// Maximum number of elements of a displayed array. The debugger reads all of them for the statistics.
+const MAX_DISPLAYED: i64 = 1 << 20;
 
-/// A value as one line.
-pub(crate) fn line(value: &Value, scene: &Scene<'_>) -> String {
+/// Formats a value on one line. Long tiles show their first and last elements.
+pub(crate) fn format_value(value: &Value, scene: &Scene<'_>) -> String {
     match value {
         Value::Tile(tile) => match tile.elem {
-            Elem::Ptr { .. } if tile.count() == 1 => pointer(tile, scene),
+            Elem::Ptr { .. } if tile.count() == 1 => format_pointer(tile, scene),
             _ => shortened(tile),
         },
         Value::Token(_) => "a token".into(),
@@ -21,62 +21,62 @@ pub(crate) fn line(value: &Value, scene: &Scene<'_>) -> String {
             format!(
                 "array of {} at {}, extents {:?}, strides {:?}",
                 tensor.elem,
-                address(tensor.base, scene),
+                format_address(tensor.base, scene),
                 tensor.sizes,
                 tensor.strides
             )
         }
         Value::View(view) => {
-            let base = address(view.tensor.base, scene);
+            let base = format_address(view.tensor.base, scene);
             format!("view of {base}: {:?} tiles of {:?} {}", view.index_space(), &view.tile[..], view.tensor.elem)
         }
     }
 }
 
-/// The type of a tile, and its elements.
-pub(crate) fn typed(tile: &Tile, scene: &Scene<'_>) -> (String, String) {
-    let line = line(&Value::Tile(tile.clone()), scene);
-    // Only the extents contain spaces before the elements.
+/// The texts of the type of a tile and of its elements.
+pub(crate) fn type_and_elements(tile: &Tile, scene: &Scene<'_>) -> (String, String) {
+    let line = format_value(&Value::Tile(tile.clone()), scene);
+    // A shape such as `[2, 4]` contains spaces, but no `] `, so the first `] ` ends the type.
     let end = if tile.shape.is_empty() { line.find(' ') } else { line.find("] ").map(|at| at + 1) };
     let (ty, shown) = line.split_at(end.unwrap_or(line.len()));
     (ty.to_string(), shown.trim_start().to_string())
 }
 
-fn pointer(tile: &Tile, scene: &Scene<'_>) -> String {
-    format!("{} {}", elem_name(tile.elem), address(tile.lanes().get(0), scene))
+fn format_pointer(tile: &Tile, scene: &Scene<'_>) -> String {
+    format!("{} {}", elem_name(tile.elem), format_address(tile.lanes().get(0), scene))
 }
 
-/// An address, as an offset into its buffer.
-fn address(address: u64, scene: &Scene<'_>) -> String {
-    let inside = scene.subject.call.launch.buffers.iter().find(|buffer| {
+/// Formats an address as an offset in its buffer, or as a hexadecimal number if it is in no buffer of the launch.
+fn format_address(address: u64, scene: &Scene<'_>) -> String {
+    let containing_buffer = scene.debuggee.call.launch.buffers.iter().find(|buffer| {
         let end = buffer.address + buffer.contents.len() as u64;
         (buffer.address..end.max(buffer.address + 1)).contains(&address)
     });
-    match inside {
+    match containing_buffer {
         Some(buffer) if buffer.address == address => buffer.name.clone(),
         Some(buffer) => format!("{} + {} bytes", buffer.name, address - buffer.address),
         None => format!("{address:#x}"),
     }
 }
 
-/// An array in memory: type and extents, and the elements of a small array.
-pub(crate) fn array_line(array: &Array) -> String {
+/// The element type and the extents of an array in memory, such as `f32[4, 4]`.
+pub(crate) fn array_type(array: &Array) -> String {
     let extents: Vec<_> = array.sizes.iter().map(i64::to_string).collect();
     format!("{}[{}]", array.elem.name(), extents.join(", "))
 }
 
-/// A detailed description of an expression's value.
+/// The text that `print` shows for an expression: its value, and statistics if it has several elements.
 pub(crate) fn describe(datum: &Datum, scene: &Scene<'_>) -> Result<String, String> {
     Ok(match datum {
-        Datum::Tile(tile) => with_statistics(line(&Value::Tile(tile.clone()), scene), &elements(tile)),
+        Datum::Tile(tile) => with_statistics(format_value(&Value::Tile(tile.clone()), scene), &elements(tile)),
         Datum::Array(array)
-            if array.sizes.iter().try_fold(1i64, |all, size| all.checked_mul(*size)).is_some_and(|n| n <= MOST_COUNTED) =>
+            if array.sizes.iter().try_fold(1i64, |all, size| all.checked_mul(*size)).is_some_and(|n| n <= MAX_DISPLAYED) =>
         {
             let tile = read(array, scene)?;
             with_statistics(shortened(&tile), &elements(&tile))
         }
-        Datum::Array(array) => format!("{}, too large to display; select a part of it", array_line(array)),
-        Datum::Other(value) => line(value, scene),
+        Datum::Array(array) => format!("{}, too large to display; select a part of it", array_type(array)),
+        Datum::Other(value) => format_value(value, scene),
         Datum::Numbers(numbers) => {
             let shown: Vec<_> = numbers.iter().take(16).map(f64::to_string).collect();
             let more = if numbers.len() > 16 { ", ..." } else { "" };
@@ -88,11 +88,12 @@ pub(crate) fn describe(datum: &Datum, scene: &Scene<'_>) -> Result<String, Strin
     })
 }
 
+/// Appends the statistics on a second line, if there are at least two numbers.
 fn with_statistics(line: String, numbers: &[f64]) -> String {
     if numbers.len() < 2 { line } else { format!("{line}\n  {}", statistics(numbers)) }
 }
 
-/// Minimum, maximum, mean, and the number of NaNs, infinities and zeros.
+/// The minimum, maximum and mean of the finite numbers, and the number of zeros, infinities and NaNs.
 pub(crate) fn statistics(numbers: &[f64]) -> String {
     let finite = || numbers.iter().copied().filter(|number| number.is_finite());
     let count = finite().count();

@@ -62,7 +62,7 @@ fn debug(args: &[&str], commands: &[&str]) -> String {
     debug_in(folder.path(), "%0: ptr<i32>", CALLS, &args, commands)
 }
 
-/// Line and tile block of each stop.
+/// Returns the line and the x coordinate of the tile block of each stop.
 fn stops(reported: &str) -> Vec<(u32, u32)> {
     let stop = |line: &str| {
         let rest = line.strip_prefix("k.py:")?;
@@ -102,7 +102,7 @@ fn reverse_steps_retrace_forward_steps() {
     assert_eq!(and_back, there[..7].iter().rev().copied().collect::<Vec<_>>());
     let reported = debug(&[], &["break 9", "continue", "continue", "print w", "reverse", "print w", "goto 3", "continue"]);
     assert!(reported.contains("> goto 3\nk.py:2") && answer(&reported, "print w").contains("i32 0"), "{reported}");
-    // A jump back also works from the end of all tile blocks.
+    // A step back also works after the last tile block has ended.
     let reported = debug(&[], &["continue", "back", "print w", "back continue"]);
     assert_eq!(stops(&reported), [(5, 0), (10, 3), (5, 0)], "{reported}");
     assert!(answer(&reported, "print w").starts_with("i32 9"), "{reported}");
@@ -177,16 +177,16 @@ const POINTERS: &str = "
   %13 = offset(ptr: %11, offset: %12) : tile<8xptr<f32>> @5";
 const WEAK: &str = "order: (semantics: weak)";
 
-/// Continues to the fault, steps back one line, and continues to the fault again.
-fn fault(body: &str, args: &[&str], wanted: &str) {
+/// Checks that the debugger stops at a fault: it continues to the fault, steps back one line, and continues to the fault again.
+fn check_fault(body: &str, args: &[&str], expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let reported = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
     let stopped = answer(&reported, "continue");
-    assert!(stopped.starts_with(wanted) && stopped.contains("\nk.py:6, block ["), "{reported}");
-    assert_eq!(reported.matches(wanted).count(), 2, "the debugger stops at it again: {reported}");
+    assert!(stopped.starts_with(expected) && stopped.contains("\nk.py:6, block ["), "{reported}");
+    assert_eq!(reported.matches(expected).count(), 2, "the debugger stops at it again: {reported}");
     // The debugger does not stop at an ignored fault.
-    let kind = wanted.split(['(', ')']).nth(1);
-    if let (Some(kind), true) = (kind, wanted.starts_with("fault")) {
+    let kind = expected.split(['(', ')']).nth(1);
+    if let (Some(kind), true) = (kind, expected.starts_with("fault")) {
         let args = [args, &["--ignore", kind]].concat();
         let reported = debug_in(folder.path(), "%0: ptr<f32>", body, &args, &["continue"]);
         assert!(reported.contains("the kernel ends"), "{reported}");
@@ -196,29 +196,33 @@ fn fault(body: &str, args: &[&str], wanted: &str) {
 #[test]
 fn it_stops_at_every_kind_of_fault() {
     let load = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6");
-    fault(&load, &["zeros:f32[7]"], "fault (memory): an access of 32 bytes at byte 0 of 'arg0', whose size is 28");
-    fault(&load, &["empty:f32[8]"], "fault (init): reads byte 0 of 'arg0', which was never written");
+    check_fault(&load, &["zeros:f32[7]"], "fault (memory): an access of 32 bytes at byte 0 of 'arg0', whose size is 28");
+    check_fault(&load, &["empty:f32[8]"], "fault (init): reads byte 0 of 'arg0', which was never written");
     let unordered = format!(
         "{POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5
   %19 = store(ptr: %13, value: %18, {WEAK}) : token @5\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6"
     );
-    fault(
+    check_fault(
         &unordered,
         &["zeros:f32[8]"],
         "fault (token): reads bytes that another access writes and no token orders them; the other",
     );
     let racing =
         format!("{POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5\n  %19 = store(ptr: %13, value: %18, {WEAK}) : token @6");
-    fault(&racing, &["zeros:f32[8]", "--grid", "2"], "fault (race): writes bytes that another access writes in another block");
+    check_fault(
+        &racing,
+        &["zeros:f32[8]", "--grid", "2"],
+        "fault (race): writes bytes that another access writes in another block",
+    );
     let nan = format!(
         "{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @5
   %22 = binary(kind: div_f(rounding: nearest_even, ftz: false), lhs: %20, rhs: %20) : tile<8xf32> @6"
     );
-    fault(&nan, &["iota:f32[8]"], "fault (nan): 'binary' computes a NaN from operands that contain none");
+    check_fault(&nan, &["iota:f32[8]"], "fault (nan): 'binary' computes a NaN from operands that contain none");
     let assumed = "\n  %1 = constant(3) : i32 @5\n  %2 = assume(value: %1, fact: div_by(divisor: 2)) : i32 @6";
-    fault(assumed, &["zeros:f32[8]"], "fault (assume): an assumption does not hold");
+    check_fault(assumed, &["zeros:f32[8]"], "fault (assume): an assumption does not hold");
     let asserted = "\n  %1 = constant(false) : i1 @5\n  assert(cond: %1, message: \"sorted\") @6";
-    fault(asserted, &["zeros:f32[8]"], "failure: [RUN040] k.py:6: tile block: [0, 0, 0], position: []: sorted");
+    check_fault(asserted, &["zeros:f32[8]"], "failure: [RUN040] k.py:6: tile block: [0, 0, 0], position: []: sorted");
 }
 
 #[test]
@@ -253,7 +257,7 @@ fn wrong_commands_are_reported() {
 fn a_watch_stops_where_a_value_changes() {
     let reported =
         debug(&["--block", "0"], &["break 9", "continue", "delete 1", "watch w", "continue", "print n", "delete 2", "continue"]);
-    // z - 1 is 0; n adds 0, 1 and 2, so the first change is after n was 1.
+    // `w` starts as z - 1 = 0. The iterations add n = 0, 1 and 2, so `w` changes for the first time in the second iteration.
     assert!(reported.contains("watch 2: w is i32 0\n"), "{reported}");
     assert!(reported.contains("\nwatch 2: w: i32 0 -> i32 1\n"), "{reported}");
     assert!(reported.contains("the kernel ends"), "{reported}");
@@ -285,11 +289,12 @@ fn a_breakpoint_may_name_a_function() {
     assert!(debug(&[], &["break nothing"]).contains("no op comes from 'nothing'"));
 }
 
-/// Constants are at the start of a program, but a variable has its value only from its line on.
+/// Constants execute at the start of a program, but the debugger shows a variable only after the line that assigns it.
 #[test]
 fn constants_are_variables_from_their_line_on() {
     let folder = tempfile::tempdir().unwrap();
-    // Line 7 is `w = z - 1`. The program does not reach line 2 of the source.
+    // The constant has the location of line 7, `w = z - 1`, so it is the value of `w`. At the first stop, on line 5, `w` has no
+    // value.
     let body = "
   %1 = constant(7) : i32 @7
   %2 = block_id(axis: 0) : i32 @5
@@ -300,4 +305,29 @@ fn constants_are_variables_from_their_line_on() {
     let (early, late) = reported.split_once("> variables").unwrap().1.split_once("> variables").unwrap();
     assert!(!early.contains("w = ") && early.contains("'w' has no value here"), "{reported}");
     assert!(late.contains("w = i32 7"), "{reported}");
+}
+
+/// At a terminal, the arrow keys recall earlier commands. `script` from util-linux provides the terminal.
+#[test]
+fn the_arrow_keys_recall_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("k.py"), SOURCE).unwrap();
+    std::fs::write(folder.path().join("k.aa"), format!("{}func \"k\"(%0: ptr<i32>) () @4 {{{CALLS}\n  return @10\n}}\n", header()))
+        .unwrap();
+    let line = format!("{} k.aa zeros:i32[8] --grid 2", env!("CARGO_BIN_EXE_tile-debug"));
+    let mut child = Command::new("script")
+        .args(["-qefc", &line, "/dev/null"])
+        .current_dir(folder.path())
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("util-linux has 'script'");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"next\r\x1b[A\rquit\r").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    assert!(!shown.contains("there is no command") && !shown.contains("^[[A"), "{shown}");
+    // The second `next` comes from the history.
+    assert!(shown.contains("k.py:6") && shown.contains("k.py:7"), "{shown}");
 }

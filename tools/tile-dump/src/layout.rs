@@ -7,7 +7,7 @@ use common::{Colour, Input};
 use layout_drawing::layouts::Uses;
 use tileas::{Layout, LayoutId};
 
-/// The drawings of a layout, one for each tile type that uses it. Colours are for terminals only.
+/// Draws a layout once for each tile type that uses it. The drawings have colours only on a terminal.
 pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<String> {
     let mut uses = Uses::default();
     let layouts: Vec<(LayoutId, Layout)> = match sniff(&input.bytes) {
@@ -26,13 +26,13 @@ pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<Strin
             return Err(Diagnostic::usage("DMP002", message));
         }
     };
-    let wanted = name.trim_start_matches('#');
-    let Some((id, layout)) = layouts.iter().find(|(id, _)| id.0.to_string() == wanted) else {
+    let number = name.trim_start_matches('#');
+    let Some((id, layout)) = layouts.iter().find(|(id, _)| id.0.to_string() == number) else {
         let known: Vec<String> = layouts.iter().map(|(id, _)| id.to_string()).collect();
         return Err(Diagnostic::usage("DMP003", format!("there is no layout '{name}'; there are {}", known.join(", "))));
     };
     let colour = to_terminal && Colour::of_stdout() == Colour::Yes;
     let drawings: Vec<String> =
-        uses.of(*id).iter().map(|of| layout_drawing::terminal::draw(&id.to_string(), layout, of, colour)).collect();
+        uses.of(*id).iter().map(|tile_type| layout_drawing::terminal::draw(&id.to_string(), layout, tile_type, colour)).collect();
     Ok(if drawings.is_empty() { format!("no value has layout {id}\n") } else { drawings.join("\n") })
 }

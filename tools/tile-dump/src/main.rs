@@ -43,7 +43,7 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
-        input.refuse_cut()?;
+        input.refuse_truncated()?;
         if let Some(name) = &options.layout {
             return session.write_bytes(layout::draw(&input, name, session.output_path().is_none())?.as_bytes(), false);
         }
@@ -58,16 +58,16 @@ fn main() -> std::process::ExitCode {
 
 fn stage_file(session: &mut Session, input: &Input, format: &str, options: &Options) -> Result<()> {
     match format {
-        tileaa::Module::FORMAT => whole::<tileaa::Module>(session, input, options),
-        tileas::Module::FORMAT => whole::<tileas::Module>(session, input, options),
-        sched::Module::FORMAT => whole::<sched::Module>(session, input, options),
+        tileaa::Module::FORMAT => print_stage_file::<tileaa::Module>(session, input, options),
+        tileas::Module::FORMAT => print_stage_file::<tileas::Module>(session, input, options),
+        sched::Module::FORMAT => print_stage_file::<sched::Module>(session, input, options),
         tileir::Module::FORMAT => program(session, input, options),
         other => Err(Diagnostic::invalid("DMP001", format!("{} is a file of an unknown format '{other}'", input.name))),
     }
 }
 
 /// Prints a stage file in the requested form, text by default.
-fn whole<P: Payload>(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
+fn print_stage_file<P: Payload>(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let file: File<P> = session.decode(input)?;
     if options.bare {
         return session.write_bytes(file.bare()?.as_bytes(), false);

@@ -50,7 +50,7 @@ const HELP: Help = Help {
         ("TileIR Disassembler Options:\n", Section::Tool),
         ("Tileworks Options:\n", Section::Extension),
     ],
-    more: "\nExit codes:\n\n  0 success, 1 usage error, 2 missing input, 3 invalid bytecode, 4 output error or limit exceeded\n",
+    footer: "\nExit codes:\n\n  0 success, 1 usage error, 2 missing input, 3 invalid bytecode, 4 output error or limit exceeded\n",
 };
 
 /// Exit codes of NVIDIA's tileirdisasm.
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
                 let _ = writeln!(std::io::stderr(), "error: tileirdisasm was stopped: {reason}");
                 std::process::exit(i32::from(NO_OUTPUT));
             });
-            answer(&program, &parsed)
+            run(&program, &parsed)
         }
         Err(message) => (String::new(), format!("error: {message}\n"), USAGE),
     };
@@ -82,15 +82,15 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The text for standard output, the text for standard error, and the exit code.
-fn answer(program: &str, parsed: &Parsed) -> (String, String, u8) {
+/// Runs the command. Returns the text for standard output, the text for standard error, and the exit code.
+fn run(program: &str, parsed: &Parsed) -> (String, String, u8) {
     let mut errors: String = parsed.errors.iter().map(|line| format!("{line}\n")).collect();
     if let Some(name) = parsed.immediate {
         let text = if name == "version" { version() } else { HELP.text(name) };
         return (text, errors, 0);
     }
     if parsed.positional.len() > 1 {
-        errors += &cl::too_many(program);
+        errors += &cl::too_many_positional(program);
     }
     if !errors.is_empty() {
         return (String::new(), errors, USAGE);
@@ -115,7 +115,7 @@ fn answer(program: &str, parsed: &Parsed) -> (String, String, u8) {
 }
 
 fn read(path: &str) -> Result<Vec<u8>, String> {
-    let file = std::fs::File::open(Path::new(path)).map_err(|error| common::plain(&error))?;
+    let file = std::fs::File::open(Path::new(path)).map_err(|error| common::os_error_text(&error))?;
     common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64)
         .map_err(|error| error.message.rsplit_once(": ").map_or(error.message.clone(), |(_, reason)| reason.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Conversions between element types with defined results; narrow floats and packed tiles.
+//! Conversions between element types that have defined results, conversions through narrow floats, and packed tiles.
 
 use crate::builder::Kind;
 use crate::program::{FLOATS, Generator};
@@ -10,7 +10,8 @@ use tileir::Op;
 const EVEN: Rounding = Rounding::NearestEven;
 
 impl Generator {
-    /// Emits a conversion between any two element types. Clamps floats to the range of the integer type first.
+    /// Emits a conversion between any two element types. A float is first clamped to fixed bounds that fit every integer type. A
+    /// conversion to i1 is a comparison.
     pub(crate) fn convert(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
         let kind = from.of(to);
         let signedness = if from.scalar == Scalar::I1 { Signedness::Unsigned } else { self.signedness() };
@@ -27,13 +28,14 @@ impl Generator {
                 let one = self.number(from, 1.0);
                 return self.compare(value, one, from);
             }
-            (false, true) => return self.whole(value, from, to),
+            (false, true) => return self.float_to_int(value, from, to),
             (false, false) => Op::FToF { rounding_mode: EVEN, from: value },
         };
         self.build.emit(&kind, op)
     }
 
-    fn whole(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
+    /// Emits a conversion of a float to an integer type, after clamping it to the range of the type.
+    fn float_to_int(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
         let signedness = self.signedness();
         let (low, high) = if signedness == Signedness::Signed { (-100.0, 100.0) } else { (0.0, 200.0) };
         let from_value = self.clamped(value, from, low, high);
@@ -42,7 +44,7 @@ impl Generator {
         self.build.emit(&from.of(to), Op::FToI { saturating, signedness, rounding_mode, from: from_value })
     }
 
-    /// Clamps a float to two bounds; NaN becomes the lower bound.
+    /// Emits code that clamps a float to two bounds. NaN becomes the lower bound.
     pub(crate) fn clamped(&mut self, value: Value, kind: &Kind, low: f64, high: f64) -> Value {
         let (low, high) = (self.number(kind, low), self.number(kind, high));
         let (propagate_nan, flush_to_zero) = (false, false);
@@ -50,7 +52,7 @@ impl Generator {
         self.build.emit(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: above, rhs: high })
     }
 
-    /// Emits a conversion to a float type that only conversions and MMAs support, and back.
+    /// Emits a conversion to and from a float type that only conversions and MMAs support.
     pub(crate) fn narrow(&mut self) {
         let (x, kind) = self.any();
         let from = if self.random.one_in(2) { Scalar::F32 } else { self.random.pick(&FLOATS) };
@@ -74,26 +76,26 @@ impl Generator {
             _ => self.clamped(x, &kind, -100.0, 100.0),
         };
         let small = self.build.emit(&kind.of(through), Op::FToF { rounding_mode, from: x });
-        let small = if self.random.one_in(2) { self.moved(small, &kind.of(through)) } else { small };
+        let small = if self.random.one_in(2) { self.permuted(small, &kind.of(through)) } else { small };
         let back = self.random.pick(&[Scalar::F32, Scalar::F16, Scalar::BF16]);
         let value = self.build.emit(&kind.of(back), Op::FToF { rounding_mode: EVEN, from: small });
         self.add(value, kind.of(back));
     }
 
-    /// Permutes the elements; valid for every element type.
-    fn moved(&mut self, source: Value, kind: &Kind) -> Value {
+    /// Emits a permutation of the elements. It is valid for every element type.
+    fn permuted(&mut self, source: Value, kind: &Kind) -> Value {
         let count = kind.count();
         if count < 4 {
             return source;
         }
-        let across = Kind::new(kind.scalar, &[count / 2, 2]);
+        let two_columns = Kind::new(kind.scalar, &[count / 2, 2]);
         let transposed = Kind::new(kind.scalar, &[2, count / 2]);
-        let wide = self.reshape(source, kind, &across.shape);
-        let wide = self.build.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: wide });
-        self.reshape(wide, &transposed, &kind.shape)
+        let elements = self.reshape(source, kind, &two_columns.shape);
+        let elements = self.build.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: elements });
+        self.reshape(elements, &transposed, &kind.shape)
     }
 
-    /// Reinterprets the bytes of a tile as elements of another width.
+    /// Emits a reinterpretation of a tile's bytes as elements of another width.
     pub(crate) fn packed(&mut self) {
         let (x, kind) = self.any();
         let count = kind.count();

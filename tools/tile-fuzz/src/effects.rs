@@ -8,7 +8,7 @@ use numerics::arith::{Predicate, Signedness};
 use tileir::{Attribute, Op};
 
 impl Generator {
-    /// Emits a print of a scalar or a few elements; only the first tile block prints.
+    /// Emits a print of a scalar or of a few elements, in the first tile block only.
     pub(crate) fn print(&mut self) {
         let (x, kind) = self.any();
         let (scalar, conversion) =
@@ -35,7 +35,7 @@ impl Generator {
         });
     }
 
-    /// Emits an assertion that holds for every input, but only a range analysis can prove it.
+    /// Emits an assertion that is true for every input, but that only a range analysis can prove.
     pub(crate) fn assertion(&mut self) {
         let (x, kind) = self.any();
         let x = self.convert(x, &kind, Scalar::I32);
@@ -49,8 +49,8 @@ impl Generator {
         self.build.ops(Op::Assert { message, condition }, &[]);
     }
 
-    /// Emits an `assume` after ops that establish its predicate.
-    pub(crate) fn fact(&mut self) {
+    /// Emits an `assume`, after ops that make its predicate true.
+    pub(crate) fn assumption(&mut self) {
         let (x, kind) = self.any();
         let scalar = self.random.pick(&INTS[1..]);
         let x = self.convert(x, &kind, scalar);
@@ -62,7 +62,7 @@ impl Generator {
                 let mask = self.splat(&kind, u64::MAX << bits);
                 (self.build.and(&kind, x, mask), Attribute::DivBy { divisor: 1 << bits, every: None, along: None })
             }
-            _ => self.repeating(&kind),
+            _ => self.element_runs(&kind),
         };
         let value = self.build.emit(&kind, Op::Assume { predicate, value });
         self.add(value, kind);
@@ -80,7 +80,7 @@ impl Generator {
 
     /// Emits runs of four equal elements, or consecutive numbers of which every fourth is a multiple of four.
     /// Returns the tile and the matching predicate.
-    fn repeating(&mut self, kind: &Kind) -> (Value, Attribute) {
+    fn element_runs(&mut self, kind: &Kind) -> (Value, Attribute) {
         let Some(extent) = kind.shape.last().copied().filter(|extent| *extent >= 4) else {
             let value = self.splat(kind, 64);
             return (value, Attribute::DivBy { divisor: 64, every: None, along: None });
@@ -96,10 +96,10 @@ impl Generator {
             false => indices,
         };
         let rank = kind.shape.len();
-        let mut narrow = vec![1; rank];
-        narrow[rank - 1] = extent;
-        let source = self.reshape(value, &row, &narrow);
-        let value = if narrow == kind.shape { source } else { self.build.emit(kind, Op::Broadcast { source }) };
+        let mut one_row = vec![1; rank];
+        one_row[rank - 1] = extent;
+        let source = self.reshape(value, &row, &one_row);
+        let value = if one_row == kind.shape { source } else { self.build.emit(kind, Op::Broadcast { source }) };
         let along = rank as i64 - 1;
         let predicate = match equal {
             true => Attribute::SameElements((0..rank).map(|dim| if dim + 1 == rank { 4 } else { 1 }).collect()),
@@ -120,7 +120,7 @@ impl Generator {
         self.add(value, kind);
     }
 
-    /// Optimisation hints for warps, occupancy and clusters, for every target.
+    /// Adds random optimisation hints for warps, occupancy and clusters, for every target.
     pub(crate) fn hints(&mut self) {
         let number = self.build.ty(tileir::Type::Scalar(Scalar::I32));
         let mut targets = Vec::new();
@@ -129,8 +129,8 @@ impl Generator {
             let hint_values =
                 [("num_cta_in_cga", self.random.pick(&[2, 4])), ("occupancy", occupancy), ("num_worker_warps_per_cta", warps)];
             let config = hint_values.map(|(name, bits)| (self.build.string(name), Attribute::Integer { ty: number, bits }));
-            let kept = &config[self.random.below(2)..config.len() - self.random.below(2)];
-            targets.push((self.build.string(target.name), Attribute::Dictionary(kept.into())));
+            let kept_hints = &config[self.random.below(2)..config.len() - self.random.below(2)];
+            targets.push((self.build.string(target.name), Attribute::Dictionary(kept_hints.into())));
         }
         self.build.hints = Some(targets.into());
     }

@@ -22,7 +22,7 @@ impl Generator {
         self.random.pick(&[Signedness::Signed, Signedness::Unsigned])
     }
 
-    /// Returns a tile of a kind: a tile of the pool, converted, reshaped or broadcast as needed, or a new tile.
+    /// Returns a tile of a kind: a tile of the pool, converted, reshaped or broadcast if needed, or a new tile.
     pub(crate) fn some(&mut self, kind: &Kind) -> Value {
         let equal: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
         if !equal.is_empty() && !self.random.one_in(4) {
@@ -63,7 +63,7 @@ impl Generator {
         self.reshape(numbers, &flat.of(kind.scalar), &kind.shape)
     }
 
-    /// Emits i32 numbers in `0..bound`. Requires a power of two.
+    /// Emits i32 numbers in `0..bound`. `bound` must be a power of two.
     pub(crate) fn below(&mut self, bound: i64, shape: &[i64]) -> Value {
         let kind = Kind::new(Scalar::I32, shape);
         let (some, mask) = (self.some(&kind), self.splat(&kind, bound as u64 - 1));
@@ -132,19 +132,19 @@ impl Generator {
             14 => Op::AbsI { source: x },
             15 => Op::MulI { overflow, lhs, rhs: lhs },
             16 => Op::SubI { overflow, lhs: rhs, rhs: lhs },
-            _ => self.promising(x, y, kind),
+            _ => self.with_no_wrap_flag(x, y, kind),
         }
     }
 
-    /// A division by a constant of any size, or by 1 to 16.
+    /// Returns a division or remainder by a constant of any size, or by 1 to 16.
     fn division(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let signedness = self.signedness();
         let rhs = match self.random.one_in(2) {
             true => {
                 let divisor = 2 + (self.random.next() >> self.random.below(62));
-                let minus = signedness == Signedness::Signed && self.random.one_in(3);
-                let fits = (divisor & (kind.scalar.mask() >> 1)).max(2);
-                self.splat(kind, if minus { fits.wrapping_neg() } else { fits })
+                let is_negative = signedness == Signedness::Signed && self.random.one_in(3);
+                let divisor_in_range = (divisor & (kind.scalar.mask() >> 1)).max(2);
+                self.splat(kind, if is_negative { divisor_in_range.wrapping_neg() } else { divisor_in_range })
             }
             false => {
                 let (mask, one) = (self.splat(kind, 15), self.splat(kind, 1));
@@ -161,7 +161,7 @@ impl Generator {
         }
     }
 
-    /// A shift by less than the width of the type, or by up to twice the width.
+    /// Returns a shift by less than the width of the type, or by less than twice the width.
     fn shift(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let bits = u64::from(kind.scalar.bits());
         let mask = if self.random.one_in(3) { 2 * bits - 1 } else { bits - 1 };
@@ -173,8 +173,8 @@ impl Generator {
         }
     }
 
-    /// An op with a no-wrap flag, on operands so small that it does not wrap.
-    fn promising(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
+    /// Returns an op with a no-wrap flag, on operands that are too small to wrap.
+    fn with_no_wrap_flag(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
         let mask = self.splat(kind, kind.scalar.mask() >> (kind.scalar.bits() / 2 + 1));
         let (lhs, rhs) = (self.build.and(kind, x, mask), self.build.and(kind, y, mask));
         let overflow = self.random.pick(&[Overflow::NoSignedWrap, Overflow::NoUnsignedWrap, Overflow::NoWrap]);

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Time limit of one process.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Generates random programs, executes each at every stage and compares the results; failing programs are kept in a folder
 #[derive(Parser)]
@@ -102,8 +102,8 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<bool> {
-    let own = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from));
-    let tools = options.tools.clone().or(own).unwrap_or_default();
+    let own_folder = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from));
+    let tools = options.tools.clone().or(own_folder).unwrap_or_default();
     if options.dir.to_str().is_none() {
         return Err(Diagnostic::usage("FUZ004", format!("the folder name {:?} is not UTF-8", options.dir)));
     }
@@ -111,7 +111,7 @@ fn run(options: &Options) -> Result<bool> {
         return Err(Diagnostic::usage("FUZ003", "no target or no level"));
     }
     let seeds = options.seed..options.seed.saturating_add(options.count);
-    let outcomes: Result<Vec<Outcome>> = seeds.into_par_iter().map(|seed| one(options, &tools, seed)).collect();
+    let outcomes: Result<Vec<Outcome>> = seeds.into_par_iter().map(|seed| run_program(options, &tools, seed)).collect();
     let outcomes = outcomes?;
     let mut unsupported: BTreeMap<&str, u32> = BTreeMap::new();
     let (mut same, mut wrong) = (0_usize, 0_usize);
@@ -131,7 +131,7 @@ fn run(options: &Options) -> Result<bool> {
     Ok(wrong == 0 && enough)
 }
 
-fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
+fn run_program(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
     let program = Generator::program(seed, &options.config);
     let folder = options.dir.join(seed.to_string());
     if options.generate {
@@ -141,10 +141,10 @@ fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome>
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
     let (lowering, scheduling) = (options.lowering.to_args(), options.scheduling.to_args());
-    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, patience: PATIENCE, runs_concurrently: true };
+    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, patience: TIME_LIMIT, runs_concurrently: true };
     let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
-    // Programs are small, so a timeout counts as a failure.
+    // Programs are small, so a timeout counts as a failure too.
     if let Outcome::Wrong(message) | Outcome::Unfinished(message) = &outcome {
         println!("seed {seed} {} -O{}: {message}", bench.target, bench.level);
         if options.shrink && !message.starts_with(differential::UNEXPECTED) {

@@ -1,4 +1,4 @@
-//! MMAs, alone and in loops. Invariant: the operands are so small that accumulation is exact in any order.
+//! MMAs, alone and in loops. Invariant: the operands are so small that the accumulation is exact in any order.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::{Generator, encode};
@@ -10,7 +10,7 @@ use numerics::Scalar;
 use numerics::arith::{Predicate, Rounding, Signedness};
 use tileir::Op;
 
-/// Element types of an MMA, and the limit of the numbers in its operands.
+/// The element types of an MMA, and the largest magnitude of the numbers in its operands.
 #[derive(Clone, Copy)]
 struct Types {
     operand: Scalar,
@@ -40,10 +40,11 @@ const TYPES: [Types; 11] = [
 struct Matrix {
     view: Value,
     kind: Kind,
-    /// The tile dimension along K. `other` is the tile index in the other dimension.
+    /// The tile dimension along K.
     along: usize,
+    /// The tile index in the other dimension.
     other: Value,
-    /// A view of the tile index of each step, if the loop does not load the tiles in order.
+    /// If the loop does not load the tiles in order: a view of a table with the tile index of each step.
     table: Option<Value>,
     /// Whether the loop transposes the loaded tile.
     transposed: bool,
@@ -51,23 +52,23 @@ struct Matrix {
     operand: Scalar,
 }
 
-/// Lower bound, upper bound and step of a loop, and its maximum trip count.
+/// The lower bound, upper bound and step of a loop, and its maximum trip count.
 struct TripCount {
     bounds: [Value; 3],
-    most: i64,
+    max_trips: i64,
 }
 
 impl Generator {
-    /// Emits integers in `-limit..limit` of any element type that represents them. Requires a power of two.
+    /// Emits integers in `-limit..limit`, of any element type that represents them. `limit` must be a power of two.
     pub(crate) fn small(&mut self, kind: &Kind, limit: i64) -> Value {
-        let full = kind.of(Scalar::I32);
+        let i32_kind = kind.of(Scalar::I32);
         let some = self.below(2 * limit, &kind.shape);
-        let limit = self.splat(&full, limit.unsigned_abs().wrapping_neg());
-        let from = self.build.plus(&full, some, limit);
-        self.of_full(from, kind)
+        let limit = self.splat(&i32_kind, limit.unsigned_abs().wrapping_neg());
+        let from = self.build.plus(&i32_kind, some, limit);
+        self.convert_from_i32(from, kind)
     }
 
-    fn of_full(&mut self, from: Value, kind: &Kind) -> Value {
+    fn convert_from_i32(&mut self, from: Value, kind: &Kind) -> Value {
         let (signedness, rounding_mode) = (Signedness::Signed, Rounding::NearestEven);
         match kind.scalar {
             Scalar::I8 => self.convert(from, &kind.of(Scalar::I32), Scalar::I8),
@@ -89,7 +90,7 @@ impl Generator {
 
     /// The extents M, N and K of an MMA.
     fn extents(&mut self) -> [i64; 3] {
-        if self.plain {
+        if self.large_and_simple {
             let rows = self.random.pick(&[128, 256, 256, 512]);
             return [rows, self.random.pick(&[32, 64, 128, 128, 256]), self.random.pick(&[16, 32, 64])];
         }
@@ -111,8 +112,8 @@ impl Generator {
         self.add(value, result);
     }
 
-    /// Adds an input buffer of small numbers.
-    fn numbers(&mut self, scalar: Scalar, elements: i64, limit: i64) -> Value {
+    /// Adds an input buffer with integers from `-limit` to `limit`.
+    fn small_integer_input(&mut self, scalar: Scalar, elements: i64, limit: i64) -> Value {
         let mut data = Vec::new();
         for _ in 0..elements {
             let number = self.random.below(2 * limit as usize + 1) as i64 - limit;
@@ -122,19 +123,20 @@ impl Generator {
         self.memory(scalar, data)
     }
 
-    /// Adds a matrix of `steps` tiles along K and `tiles` tiles along the other dimension. A tile has `depth` elements along K and
-    /// `rows` along the other dimension. If `other` is the tile block index, each tile block has its own tiles.
+    /// Adds a matrix of `steps` tiles along K and `tiles` tiles along the other dimension. A tile has `depth` elements along K
+    /// and `rows` along the other dimension. `other` is the tile index in the other dimension. If it is the tile block index,
+    /// each tile block loads its own tiles.
     fn matrix(&mut self, types: Types, rows: i64, depth: i64, steps: i64, lhs: bool, other: Value, tiles: i64) -> Matrix {
         let stored = if types.operand == Scalar::TF32 { Scalar::F32 } else { types.operand };
         // The last tile may be partial.
-        let ragged = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
-        let along_size = (depth * steps - ragged).max(1);
+        let missing = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
+        let along_size = (depth * steps - missing).max(1);
         let transposed = self.random.one_in(4);
         // K is the second dimension of the left operand and the first of the right operand. A transpose exchanges them.
         let along = usize::from(lhs != transposed);
         let (mut tile, mut sizes) = (vec![rows; 2], vec![rows * tiles; 2]);
         (tile[along], sizes[along]) = (depth, along_size);
-        let base = self.numbers(stored, sizes.iter().product(), types.limit);
+        let base = self.small_integer_input(stored, sizes.iter().product(), types.limit);
         let (mut order, mut dim_map) = (vec![0, 1], vec![0, 1]);
         if self.random.one_in(3) {
             order.reverse();
@@ -147,20 +149,20 @@ impl Generator {
         let tensor = Tensor::packed(stored, &sizes, &order, base);
         let view = View { kind: ViewKind::Partition, tile: tile.clone(), dim_map };
         let view = self.view(&tensor, &view, Some(Padding::Zero));
-        let table = self.random.apart().one_in(5).then(|| self.table(steps));
+        let table = self.random.independent().one_in(5).then(|| self.table(steps));
         Matrix { view, kind: Kind::new(stored, &tile), along, other, table, transposed, operand: types.operand }
     }
 
-    /// Adds a table of `below` random indices, each less than `below`.
+    /// Adds a table of `below` random indices, each of them less than `below`.
     fn table(&mut self, below: i64) -> Value {
-        let mut random = self.random.apart();
+        let mut random = self.random.independent();
         let data = (0..below).flat_map(|_| (random.below(below as usize) as i32).to_le_bytes()).collect();
         let base = self.memory(Scalar::I32, data);
         let tensor = Tensor::packed(Scalar::I32, &[below], &[0], base);
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
     }
 
-    fn looked_up(&mut self, table: Value, step: Value) -> Value {
+    fn look_up(&mut self, table: Value, step: Value) -> Value {
         let single = Kind::new(Scalar::I32, &[1]);
         let (number, _) = self.load_view(table, &[step], &single, None);
         self.reshape(number, &single, &[])
@@ -169,7 +171,7 @@ impl Generator {
     /// Loads the MMA operand of one step.
     fn operand(&mut self, matrix: &Matrix, step: Value) -> Value {
         let mut index = [matrix.other; 2];
-        index[matrix.along] = matrix.table.map_or(step, |table| self.looked_up(table, step));
+        index[matrix.along] = matrix.table.map_or(step, |table| self.look_up(table, step));
         let (mut tile, _) = self.load_view(matrix.view, &index, &matrix.kind, None);
         let mut kind = matrix.kind.clone();
         if self.random.one_in(6) && kind.scalar.is_float() && kind.scalar.bits() >= 16 {
@@ -188,17 +190,17 @@ impl Generator {
 
     /// Trip count of an MMA loop: often zero, and often less than the depth of its pipeline.
     fn trip_count(&mut self) -> TripCount {
-        let most = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
+        let max_trips = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
-        let (upper, most) = match self.random.below(3) {
-            0 => (self.index_constant(most), most),
-            1 => (self.number_parameter(most), most),
+        let (upper, max_trips) = match self.random.below(3) {
+            0 => (self.index_constant(max_trips), max_trips),
+            1 => (self.number_parameter(max_trips), max_trips),
             _ => {
-                let more = self.number_parameter(most);
-                (self.build.plus(&Kind::new(Scalar::I32, &[]), more, self.block), most + self.grid - 1)
+                let more = self.number_parameter(max_trips);
+                (self.build.plus(&Kind::new(Scalar::I32, &[]), more, self.block), max_trips + self.grid - 1)
             }
         };
-        TripCount { bounds: [zero, upper, one], most: most.max(1) }
+        TripCount { bounds: [zero, upper, one], max_trips: max_trips.max(1) }
     }
 
     /// Emits a loop over K with one or two MMAs of tiles from memory.
@@ -206,25 +208,25 @@ impl Generator {
         let types = self.random.pick(&TYPES);
         let [m, n, k] = self.extents();
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
-        let lhs = self.matrix(types, m, k, trip_count.most, true, self.block, self.grid);
-        let rhs = self.matrix(types, n, k, trip_count.most, false, zero, 1);
-        let second = self.random.one_in(4).then(|| self.matrix(types, n, k, trip_count.most, false, zero, 1));
+        let lhs = self.matrix(types, m, k, trip_count.max_trips, true, self.block, self.grid);
+        let rhs = self.matrix(types, n, k, trip_count.max_trips, false, zero, 1);
+        let second = self.random.one_in(4).then(|| self.matrix(types, n, k, trip_count.max_trips, false, zero, 1));
         let result = Kind::new(types.acc, &[m, n]);
         let mut kinds = vec![result.clone(); 1 + usize::from(second.is_some())];
-        let mut init: Vec<Value> = kinds.iter().map(|kind| self.start(kind, types.limit)).collect();
-        // Adds a loop-carried tile besides the accumulators.
-        if self.random.one_in(3) && !self.plain {
+        let mut init: Vec<Value> = kinds.iter().map(|kind| self.initial_accumulator(kind, types.limit)).collect();
+        // Adds a loop-carried tile in addition to the accumulators.
+        if self.random.one_in(3) && !self.large_and_simple {
             let (x, kind) = self.any();
             init.push(x);
             kinds.push(kind);
         }
-        let rewrite = self.random.below(6);
+        let rescale = self.random.below(6);
         let values = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
             let a = inner.operand(&lhs, step);
             let mut next = Vec::new();
             for (matrix, acc) in [Some(&rhs), second.as_ref()].into_iter().flatten().zip(carried) {
                 let b = inner.operand(matrix, step);
-                let acc = if rewrite == 0 { inner.flipped(*acc, &result, step) } else { *acc };
+                let acc = if rescale == 0 { inner.rescaled_rows(*acc, &result, step) } else { *acc };
                 next.push(inner.matmul(a, b, acc, &result));
             }
             for i in next.len()..carried.len() {
@@ -235,24 +237,25 @@ impl Generator {
         values.into_iter().zip(kinds).for_each(|(value, kind)| self.add(value, kind));
     }
 
-    /// Emits a persistent loop over output tiles with a loop over K inside. It stores each output tile and adds all of them up.
+    /// Emits a persistent loop over output tiles, with a loop over K inside. It stores each output tile, and carries the sum of
+    /// all output tiles.
     pub(crate) fn mma_tiles(&mut self) {
         let types = self.random.pick(&TYPES);
         let [m, n, k] = self.extents();
-        let (zero, blocks, steps) = (self.index_constant(0), self.index_constant(self.grid), self.trip_count());
-        let most = self.random.pick(&[0, 1, 2, 3, 5, 7]);
-        let upper = if self.random.one_in(2) { self.index_constant(most) } else { self.number_parameter(most) };
-        let tiles = TripCount { bounds: [self.block, upper, blocks], most: most.max(1) };
-        let lhs = self.matrix(types, m, k, steps.most, true, zero, tiles.most);
-        let rhs = self.matrix(types, n, k, steps.most, false, zero, 1);
+        let (zero, grid, steps) = (self.index_constant(0), self.index_constant(self.grid), self.trip_count());
+        let max_tiles = self.random.pick(&[0, 1, 2, 3, 5, 7]);
+        let upper = if self.random.one_in(2) { self.index_constant(max_tiles) } else { self.number_parameter(max_tiles) };
+        let tiles = TripCount { bounds: [self.block, upper, grid], max_trips: max_tiles.max(1) };
+        let lhs = self.matrix(types, m, k, steps.max_trips, true, zero, tiles.max_trips);
+        let rhs = self.matrix(types, n, k, steps.max_trips, false, zero, 1);
         let result = Kind::new(types.acc, &[m, n]);
-        let out = self.output(types.acc, m * tiles.most * n, 0.0);
-        let out = Tensor::packed(types.acc, &[m * tiles.most, n], &[0, 1], out);
+        let out = self.output(types.acc, m * tiles.max_trips * n, 0.0);
+        let out = Tensor::packed(types.acc, &[m * tiles.max_trips, n], &[0, 1], out);
         let out = self.view(&out, &View { kind: ViewKind::Partition, tile: vec![m, n], dim_map: vec![0, 1] }, None);
-        let (init, kinds) = (vec![self.start(&result, types.limit)], [result.clone()]);
+        let (init, kinds) = (vec![self.initial_accumulator(&result, types.limit)], [result.clone()]);
         let all = self.for_each_step(&tiles, init, &kinds, |outer, tile, all| {
             let lhs = Matrix { other: tile, ..lhs };
-            let init = vec![outer.start(&result, types.limit)];
+            let init = vec![outer.initial_accumulator(&result, types.limit)];
             let accumulators = outer.for_each_step(&steps, init, &kinds, |inner, step, acc| {
                 let (a, b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
                 vec![inner.matmul(a, b, acc[0], &result)]
@@ -272,29 +275,29 @@ impl Generator {
     }
 
     /// Emits the initial accumulator.
-    fn start(&mut self, kind: &Kind, limit: i64) -> Value {
+    fn initial_accumulator(&mut self, kind: &Kind, limit: i64) -> Value {
         if self.random.one_in(3) { self.small(kind, limit) } else { self.splat(kind, 0) }
     }
 
-    /// Multiplies each row by 1 or -1, as attention rescales its accumulator by a running maximum. Some factors are infinite, NaN
-    /// or zero.
-    fn flipped(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
+    /// Emits a product of each row and 1 or -1, as attention rescales its accumulator after a new row maximum. Some factors are
+    /// infinite, NaN or zero.
+    fn rescaled_rows(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
         let rows = Kind::new(Scalar::I32, &[kind.shape[0], 1]);
         let flat = Kind::new(Scalar::I32, &[kind.shape[0]]);
-        let places = self.build.emit(&flat, Op::Iota {});
-        let places = self.reshape(places, &flat, &rows.shape);
+        let row_indices = self.build.emit(&flat, Op::Iota {});
+        let row_indices = self.reshape(row_indices, &flat, &rows.shape);
         let one = self.reshape(step, &Kind::new(Scalar::I32, &[]), &[1, 1]);
         let steps = if rows.count() == 1 { one } else { self.build.emit(&rows, Op::Broadcast { source: one }) };
-        let sum = self.build.plus(&rows, places, steps);
-        // Maps the low bit 0 to 1, and 1 to -1.
+        let row_plus_step = self.build.plus(&rows, row_indices, steps);
+        // Maps a low bit of 0 to 1, and a low bit of 1 to -1.
         let (mask, minus_two, one) = (self.splat(&rows, 1), self.splat(&rows, (-2i64) as u64), self.splat(&rows, 1));
-        let odd = self.build.and(&rows, sum, mask);
-        let odd = self.build.times(&rows, odd, minus_two);
-        let sign = self.build.plus(&rows, odd, one);
-        let sign = self.of_full(sign, &rows.of(kind.scalar));
-        let mut apart = self.random.apart();
-        let sign = match kind.scalar.is_float() && apart.one_in(3) {
-            true => self.special(sign, &rows.of(kind.scalar), sum, &mut apart),
+        let low_bit = self.build.and(&rows, row_plus_step, mask);
+        let low_bit = self.build.times(&rows, low_bit, minus_two);
+        let sign = self.build.plus(&rows, low_bit, one);
+        let sign = self.convert_from_i32(sign, &rows.of(kind.scalar));
+        let mut independent = self.random.independent();
+        let sign = match kind.scalar.is_float() && independent.one_in(3) {
+            true => self.with_special_factors(sign, &rows.of(kind.scalar), row_plus_step, &mut independent),
             false => sign,
         };
         let rhs = self.build.emit(kind, Op::Broadcast { source: sign });
@@ -308,12 +311,12 @@ impl Generator {
     }
 
     /// Replaces some factors by infinity, NaN or zero. `numbers` is the row index plus the step, so the affected rows vary by step.
-    fn special(&mut self, factors: Value, kind: &Kind, numbers: Value, random: &mut Random) -> Value {
-        let full = kind.of(Scalar::I32);
+    fn with_special_factors(&mut self, factors: Value, kind: &Kind, numbers: Value, random: &mut Random) -> Value {
+        let i32_kind = kind.of(Scalar::I32);
         let special = random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0]);
         let (mask, some) = (random.pick(&[1, 3, 7]), random.below(4) as u64);
-        let (mask, some) = (self.splat(&full, mask), self.splat(&full, some));
-        let lhs = self.build.and(&full, numbers, mask);
+        let (mask, some) = (self.splat(&i32_kind, mask), self.splat(&i32_kind, some));
+        let lhs = self.build.and(&i32_kind, numbers, mask);
         let (comparison_predicate, signedness) = (Predicate::Equal, Signedness::Signed);
         let cond = self.build.emit(&kind.of(Scalar::I1), Op::CmpI { comparison_predicate, signedness, lhs, rhs: some });
         let val_if_true = self.number(kind, special);
@@ -343,7 +346,7 @@ impl Generator {
         self.build.ops(op, &types)
     }
 
-    /// Two chained MMAs, as in attention: the scaled-down result of the first is the left operand of the second.
+    /// Emits two chained MMAs, as in attention: the left operand of the second MMA is computed from the result of the first.
     pub(crate) fn attention(&mut self) {
         let types = self.random.pick(&[TYPES[0], TYPES[2], types(Scalar::F16, Scalar::F32, 2)]);
         let [m, n, k] = self.extents();
@@ -351,13 +354,13 @@ impl Generator {
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
         let queries = self.matrix(types, m, k, 1, true, self.block, self.grid);
         // Each step loads other columns of the keys and other rows of the values.
-        let keys = Matrix { ..self.matrix(types, k, n, trip_count.most, true, zero, 1) };
-        let values = self.matrix(types, width, n, trip_count.most, false, zero, 1);
+        let keys = Matrix { ..self.matrix(types, k, n, trip_count.max_trips, true, zero, 1) };
+        let values = self.matrix(types, width, n, trip_count.max_trips, false, zero, 1);
         let (scores, result) = (Kind::new(types.acc, &[m, n]), Kind::new(types.acc, &[m, width]));
         let query = self.operand(&queries, zero);
         let rows = Kind::new(types.acc, &[m]);
-        let init = vec![self.start(&result, types.limit), self.number(&rows, -1e4)];
-        let rewrite = self.random.one_in(2);
+        let init = vec![self.initial_accumulator(&result, types.limit), self.number(&rows, -1e4)];
+        let rescale = self.random.one_in(2);
         let kinds = [result.clone(), rows.clone()];
         let done = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
             let key = inner.operand(&keys, step);
@@ -366,7 +369,7 @@ impl Generator {
             let largest = inner.row_maximum(score, &scores, carried[1]);
             let weights = inner.weights(score, &scores, types);
             let value = inner.operand(&values, step);
-            let acc = if rewrite { inner.flipped(carried[0], &result, step) } else { carried[0] };
+            let acc = if rescale { inner.rescaled_rows(carried[0], &result, step) } else { carried[0] };
             vec![inner.matmul(weights, value, acc, &result), largest]
         });
         self.add(done[1], rows);
@@ -387,17 +390,17 @@ impl Generator {
         self.build.emit(&rows, Op::MaxF { propagate_nan, flush_to_zero, lhs: before, rhs })
     }
 
-    /// Emits integers from 0 to 3 that depend on the scores.
+    /// Emits integers from 0 to 3 that depend on the scores, as the left operand of the second MMA.
     fn weights(&mut self, scores: Value, kind: &Kind, types: Types) -> Value {
-        let full = kind.of(Scalar::I32);
+        let i32_kind = kind.of(Scalar::I32);
         let (saturating, signedness, rounding_mode) = (false, Signedness::Signed, Rounding::NearestIntToZero);
-        let numbers = self.build.emit(&full, Op::FToI { saturating, signedness, rounding_mode, from: scores });
-        let mask = self.splat(&full, 3);
-        let low = self.build.and(&full, numbers, mask);
-        self.of_full(low, &kind.of(types.operand))
+        let numbers = self.build.emit(&i32_kind, Op::FToI { saturating, signedness, rounding_mode, from: scores });
+        let mask = self.splat(&i32_kind, 3);
+        let low = self.build.and(&i32_kind, numbers, mask);
+        self.convert_from_i32(low, &kind.of(types.operand))
     }
 
-    /// Emits a block-scaled MMA: narrow floats with one power of two per group of elements.
+    /// Emits a block-scaled MMA: narrow floats with one power-of-two scale per block of elements.
     pub(crate) fn scaled(&mut self) {
         let [m, n, _] = self.extents();
         let k = self.random.pick(&[32, 64, 128]);
@@ -410,9 +413,9 @@ impl Generator {
         ]);
         let lhs = self.small(&Kind::new(operand, &[m, k]), 2);
         let rhs = self.small(&Kind::new(operand, &[k, n]), 2);
-        let (lhs_scale, rhs_scale) = (self.powers(scale, [m, k / block]), self.powers(scale, [k / block, n]));
+        let (lhs_scale, rhs_scale) = (self.scale_factors(scale, [m, k / block]), self.scale_factors(scale, [k / block, n]));
         let result = Kind::new(Scalar::F32, &[m, n]);
-        let acc = self.start(&result, 4);
+        let acc = self.initial_accumulator(&result, 4);
         let value = self.build.emit(&result, Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale });
         self.add(value, result);
     }
@@ -431,11 +434,11 @@ impl Generator {
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
         let types = if packed { types(Scalar::I8, Scalar::F32, 127) } else { types(Scalar::F8E4M3FN, Scalar::F32, 4) };
         let depth = if packed { k / 2 } else { k };
-        let lhs = self.matrix(types, m, depth, trip_count.most, true, self.block, self.grid);
-        // Each byte unpacks to two elements along the last dimension, which is K of either operand.
-        let rhs = self.matrix(types, n, depth, trip_count.most, packed, zero, 1);
+        let lhs = self.matrix(types, m, depth, trip_count.max_trips, true, self.block, self.grid);
+        // Each byte unpacks to two elements along the tile's last dimension. That is K in either operand.
+        let rhs = self.matrix(types, n, depth, trip_count.max_trips, packed, zero, 1);
         let result = Kind::new(Scalar::F32, &[m, n]);
-        let init = vec![self.start(&result, 4)];
+        let init = vec![self.initial_accumulator(&result, 4)];
         let values = self.for_each_step(&trip_count, init, std::slice::from_ref(&result), |inner, step, acc| {
             let (mut a, mut b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
             if packed {
@@ -443,7 +446,7 @@ impl Generator {
                 let transposed = Kind::new(Scalar::F4E2M1FN, &[k, n]);
                 b = inner.build.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: b });
             }
-            let (lhs_scale, rhs_scale) = (inner.powers(scale, [m, k / block]), inner.powers(scale, [k / block, n]));
+            let (lhs_scale, rhs_scale) = (inner.scale_factors(scale, [m, k / block]), inner.scale_factors(scale, [k / block, n]));
             vec![inner.build.emit(&result, Op::MmaFScaled { lhs: a, rhs: b, acc: acc[0], lhs_scale, rhs_scale })]
         });
         self.add(values[0], result);
@@ -457,16 +460,16 @@ impl Generator {
         self.reshape(unpacked, &floats, &[lines, depth])
     }
 
-    /// Emits random scale factors among 1/2, 1, 2 and 4.
-    fn powers(&mut self, scalar: Scalar, shape: [i64; 2]) -> Value {
+    /// Emits random scale factors, each of them 1/2, 1, 2 or 4.
+    fn scale_factors(&mut self, scalar: Scalar, shape: [i64; 2]) -> Value {
         let bytes = Kind::new(Scalar::I8, &shape);
         let (exponent, first, step) = if scalar == Scalar::F8E8M0FNU { (2, 126, 1) } else { (2, 0x30, 8) };
         let some = self.below(1 << exponent, &shape);
-        let full = bytes.of(Scalar::I32);
-        let (step, first) = (self.splat(&full, step), self.splat(&full, first));
-        let scaled = self.build.times(&full, some, step);
-        let bits = self.build.plus(&full, scaled, first);
-        let source = self.convert(bits, &full, Scalar::I8);
+        let i32_kind = bytes.of(Scalar::I32);
+        let (step, first) = (self.splat(&i32_kind, step), self.splat(&i32_kind, first));
+        let scaled = self.build.times(&i32_kind, some, step);
+        let bits = self.build.plus(&i32_kind, scaled, first);
+        let source = self.convert(bits, &i32_kind, Scalar::I8);
         self.build.emit(&Kind::new(scalar, &shape), Op::Bitcast { source })
     }
 }

@@ -9,34 +9,35 @@ use numerics::arith::{Predicate, Signedness};
 use tileir::Op;
 use tileir::enums::Direction;
 
+/// An associative body of a reduction or scan, over one or two operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ordered {
+enum OrderedBody {
     /// The right operand, or the left operand if the right one is zero.
     LastNonzero,
     /// Composition of affine functions `x -> a x + b`.
     Recurrence,
-    /// The first non-zero element of one operand and the last non-zero element of the other.
+    /// For the first operand, the first non-zero element; for the second operand, the last non-zero element.
     Sides,
-    /// The sum of one operand and the bitwise or of the other. This body is commutative.
-    Gathered,
+    /// The sum of the first operand, and the bitwise or of the second. This body is commutative.
+    SumAndOr,
 }
 
-impl Ordered {
+impl OrderedBody {
     fn operands(self) -> usize {
-        if self == Ordered::LastNonzero { 1 } else { 2 }
+        if self == OrderedBody::LastNonzero { 1 } else { 2 }
     }
 
     fn identities(self) -> &'static [u64] {
-        if self == Ordered::Recurrence { &[1, 0] } else { &[0; 2][..self.operands()] }
+        if self == OrderedBody::Recurrence { &[1, 0] } else { &[0; 2][..self.operands()] }
     }
 
-    /// Evaluates the body on the host. `left` and `right` hold one number per operand.
+    /// Evaluates the body on the host. `left` and `right` have one number per operand.
     fn combine(self, left: &[u64], right: &[u64]) -> Vec<u64> {
         match self {
-            Ordered::LastNonzero => vec![unless_zero(right[0], left[0])],
-            Ordered::Recurrence => vec![left[0].wrapping_mul(right[0]), left[1].wrapping_mul(right[0]).wrapping_add(right[1])],
-            Ordered::Sides => vec![unless_zero(left[0], right[0]), unless_zero(right[1], left[1])],
-            Ordered::Gathered => vec![left[0].wrapping_add(right[0]), left[1] | right[1]],
+            OrderedBody::LastNonzero => vec![unless_zero(right[0], left[0])],
+            OrderedBody::Recurrence => vec![left[0].wrapping_mul(right[0]), left[1].wrapping_mul(right[0]).wrapping_add(right[1])],
+            OrderedBody::Sides => vec![unless_zero(left[0], right[0]), unless_zero(right[1], left[1])],
+            OrderedBody::SumAndOr => vec![left[0].wrapping_add(right[0]), left[1] | right[1]],
         }
     }
 }
@@ -45,14 +46,14 @@ fn unless_zero(number: u64, other: u64) -> u64 {
     if number == 0 { other } else { number }
 }
 
-/// The op along a dimension.
+/// Whether the body is used by a scan or by a reduction.
 #[derive(Clone, Copy)]
 enum Traversal {
     Scan(Direction),
     Reduce,
 }
 
-/// The linear element indices of each line along a dimension.
+/// For each line along a dimension, the linear indices of its elements.
 fn lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     let inner: i64 = shape[dim + 1..].iter().product();
     let outer: i64 = shape[..dim].iter().product();
@@ -61,9 +62,16 @@ fn lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     (0..outer).flat_map(|outer| (0..inner).map(move |inside| line(outer, inside))).collect()
 }
 
-/// The expected result tile of each operand. The store truncates numbers to the element's width.
-fn computed(body: Ordered, traversal: Traversal, tiles: &[Vec<u64>], shape: &[i64], dim: usize, mask: u64) -> Vec<Vec<u64>> {
-    let at = |index_value: usize| tiles.iter().map(|tile| tile[index_value]).collect::<Vec<u64>>();
+/// For each operand, the expected result tile. Numbers are truncated to the width of the element, as a store truncates them.
+fn expected_tiles(
+    body: OrderedBody,
+    traversal: Traversal,
+    tiles: &[Vec<u64>],
+    shape: &[i64],
+    dim: usize,
+    mask: u64,
+) -> Vec<Vec<u64>> {
+    let elements_at = |index_value: usize| tiles.iter().map(|tile| tile[index_value]).collect::<Vec<u64>>();
     let truncated = |numbers: Vec<u64>| numbers.into_iter().map(|number| number & mask).collect::<Vec<u64>>();
     let mut out = match traversal {
         Traversal::Scan(_) => tiles.to_vec(),
@@ -73,34 +81,34 @@ fn computed(body: Ordered, traversal: Traversal, tiles: &[Vec<u64>], shape: &[i6
         if matches!(traversal, Traversal::Scan(Direction::Reverse)) {
             line.reverse();
         }
-        let mut before = at(line[0]);
+        let mut accumulated = elements_at(line[0]);
         for index_value in &line[1..] {
-            before = truncated(body.combine(&before, &at(*index_value)));
+            accumulated = truncated(body.combine(&accumulated, &elements_at(*index_value)));
             if matches!(traversal, Traversal::Scan(_)) {
-                out.iter_mut().zip(&before).for_each(|(tile, number)| tile[*index_value] = *number);
+                out.iter_mut().zip(&accumulated).for_each(|(tile, number)| tile[*index_value] = *number);
             }
         }
         if matches!(traversal, Traversal::Reduce) {
-            out.iter_mut().zip(&before).for_each(|(tile, number)| tile.push(*number));
+            out.iter_mut().zip(&accumulated).for_each(|(tile, number)| tile.push(*number));
         }
     }
     out
 }
 
 impl Generator {
-    fn ordered_body(&mut self, body: Ordered, scalar: Scalar) -> Region {
+    fn ordered_body(&mut self, body: OrderedBody, scalar: Scalar) -> Region {
         let kind = Kind::new(scalar, &[]);
         let ty = self.build.tile(&kind);
         let (region, args, before) = self.build.region(&vec![ty; 2 * body.operands()]);
         let operands = match body {
-            Ordered::LastNonzero => vec![self.unless_zero(args[1], args[0], &kind)],
-            Ordered::Recurrence => {
+            OrderedBody::LastNonzero => vec![self.unless_zero(args[1], args[0], &kind)],
+            OrderedBody::Recurrence => {
                 let factor = self.build.times(&kind, args[0], args[1]);
                 let carried = self.build.times(&kind, args[2], args[1]);
                 vec![factor, self.build.plus(&kind, carried, args[3])]
             }
-            Ordered::Sides => vec![self.unless_zero(args[0], args[1], &kind), self.unless_zero(args[3], args[2], &kind)],
-            Ordered::Gathered => {
+            OrderedBody::Sides => vec![self.unless_zero(args[0], args[1], &kind), self.unless_zero(args[3], args[2], &kind)],
+            OrderedBody::SumAndOr => {
                 let either = Op::OrI { lhs: args[2], rhs: args[3] };
                 vec![self.build.plus(&kind, args[0], args[1]), self.build.emit(&kind, either)]
             }
@@ -117,9 +125,9 @@ impl Generator {
         self.build.emit(kind, Op::Select { cond, val_if_true: number, val_if_false: other })
     }
 
-    /// Loads a tile of known numbers, about half of them zero. Returns the tile and its contents per tile block. If `ends` names a
-    /// dimension, the first and the last element of each line along it are not zero.
-    fn known(&mut self, kind: &Kind, ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
+    /// Loads a tile of known numbers, about half of them zero. Returns the tile, and its contents for each tile block. If `ends`
+    /// names a dimension, the first and the last element of each line along this dimension are not zero.
+    fn load_known_tile(&mut self, kind: &Kind, ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
         let mut blocks = Vec::new();
         let ends: Vec<usize> = match ends {
             Some(dim) => lines(&kind.shape, dim).iter().flat_map(|line| [line[0], line[line.len() - 1]]).collect(),
@@ -141,35 +149,36 @@ impl Generator {
         (self.load_view(view, &index, kind, None).0, blocks)
     }
 
-    /// Emits a scan or reduction with expected results. Requires a position that every tile block reaches.
-    pub(crate) fn ordered(&mut self) {
+    /// Emits a scan or reduction with expected results. Every tile block must execute the current position.
+    pub(crate) fn ordered_reduction_or_scan(&mut self) {
         let shape = self.shape();
         if shape.is_empty() {
             return;
         }
         let kind = Kind::new(self.random.pick(&INTS), &shape);
         let dim = self.random.below(shape.len());
-        // A reduction may combine the elements inside a line in any order, so the two ends alone must determine its result.
+        // A reduction may combine the elements of a line in any order. So only the two ends of a line, which the body keeps
+        // apart, may determine its result.
         let traversal = match self.random.below(3) {
             0 => Traversal::Reduce,
             1 => Traversal::Scan(Direction::Forward),
             _ => Traversal::Scan(Direction::Reverse),
         };
         let body = match traversal {
-            Traversal::Reduce if self.commutative => Ordered::Gathered,
-            Traversal::Reduce => Ordered::Sides,
-            Traversal::Scan(_) => self.random.pick(&[Ordered::LastNonzero, Ordered::Recurrence, Ordered::Sides]),
+            Traversal::Reduce if self.commutative => OrderedBody::SumAndOr,
+            Traversal::Reduce => OrderedBody::Sides,
+            Traversal::Scan(_) => self.random.pick(&[OrderedBody::LastNonzero, OrderedBody::Recurrence, OrderedBody::Sides]),
         };
         let (tiles, numbers): (Vec<Value>, Vec<Vec<Vec<u64>>>) = {
             let ends = matches!(traversal, Traversal::Reduce).then_some(dim);
-            (0..body.operands()).map(|_| self.known(&kind, ends)).unzip()
+            (0..body.operands()).map(|_| self.load_known_tile(&kind, ends)).unzip()
         };
         let region = self.ordered_body(body, kind.scalar);
-        let mut kept = kind.clone();
+        let mut result_kind = kind.clone();
         if matches!(traversal, Traversal::Reduce) {
-            kept.shape.remove(dim);
+            result_kind.shape.remove(dim);
         }
-        let types = vec![self.build.tile(&kept); tiles.len()];
+        let types = vec![self.build.tile(&result_kind); tiles.len()];
         let identities = body.identities().iter().map(|bits| self.attribute(kind.scalar, *bits)).collect();
         let (dim, operands) = (dim as i32, tiles.into());
         let results = match traversal {
@@ -178,22 +187,23 @@ impl Generator {
         };
         let of_block = |block: usize| {
             let tiles: Vec<Vec<u64>> = numbers.iter().map(|blocks| blocks[block].clone()).collect();
-            computed(body, traversal, &tiles, &shape, dim as usize, kind.scalar.mask())
+            expected_tiles(body, traversal, &tiles, &shape, dim as usize, kind.scalar.mask())
         };
-        let blocks: Vec<Vec<Vec<u64>>> = (0..self.grid as usize).map(of_block).collect();
-        let stored = match kept.shape.is_empty() {
-            true => Kind::new(kept.scalar, &[1]),
-            false => kept.clone(),
+        let expected_of_blocks: Vec<Vec<Vec<u64>>> = (0..self.grid as usize).map(of_block).collect();
+        let stored = match result_kind.shape.is_empty() {
+            true => Kind::new(result_kind.scalar, &[1]),
+            false => result_kind.clone(),
         };
         for (i, value) in results.into_iter().enumerate() {
-            let pointer = self.output(kept.scalar, stored.count() * self.grid, 0.0);
-            let bytes = kept.scalar.bytes() as usize;
-            let words = blocks.iter().flat_map(|tiles| &tiles[i]).flat_map(|number| number.to_le_bytes()[..bytes].to_vec());
+            let pointer = self.output(result_kind.scalar, stored.count() * self.grid, 0.0);
+            let bytes = result_kind.scalar.bytes() as usize;
+            let words =
+                expected_of_blocks.iter().flat_map(|tiles| &tiles[i]).flat_map(|number| number.to_le_bytes()[..bytes].to_vec());
             self.outputs.last_mut().expect("the output was just added").expected = Some(words.collect());
-            let tile = self.reshape(value, &kept, &stored.shape);
+            let tile = self.reshape(value, &result_kind, &stored.shape);
             let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
             self.store_view(view, &index, tile, None);
-            self.add(value, kept.clone());
+            self.add(value, result_kind.clone());
         }
     }
 }
@@ -205,15 +215,16 @@ mod tests {
     #[test]
     fn sides_and_directions() {
         let tiles = [vec![1, 2, 3, 4], vec![5, 6, 7, 0]];
-        let of = |body, traversal, dim| computed(body, traversal, &tiles, &[2, 2], dim, 0xff);
-        assert_eq!(of(Ordered::Sides, Traversal::Reduce, 1), [[1, 3], [6, 7]]);
-        assert_eq!(of(Ordered::Sides, Traversal::Reduce, 0), [[1, 2], [7, 6]]);
-        assert_eq!(of(Ordered::Gathered, Traversal::Reduce, 1), [[3, 7], [7, 7]]);
-        assert_eq!(of(Ordered::Sides, Traversal::Scan(Direction::Reverse), 1), [[2, 2, 4, 4], [5, 6, 7, 0]]);
+        let of = |body, traversal, dim| expected_tiles(body, traversal, &tiles, &[2, 2], dim, 0xff);
+        assert_eq!(of(OrderedBody::Sides, Traversal::Reduce, 1), [[1, 3], [6, 7]]);
+        assert_eq!(of(OrderedBody::Sides, Traversal::Reduce, 0), [[1, 2], [7, 6]]);
+        assert_eq!(of(OrderedBody::SumAndOr, Traversal::Reduce, 1), [[3, 7], [7, 7]]);
+        assert_eq!(of(OrderedBody::Sides, Traversal::Scan(Direction::Reverse), 1), [[2, 2, 4, 4], [5, 6, 7, 0]]);
         // x -> x + 5, followed by x -> 2 x + 6.
-        assert_eq!(of(Ordered::Recurrence, Traversal::Scan(Direction::Forward), 1)[1], [5, 16, 7, 28]);
+        assert_eq!(of(OrderedBody::Recurrence, Traversal::Scan(Direction::Forward), 1)[1], [5, 16, 7, 28]);
         let zeros = [vec![0, 9, 0, 0]];
-        let last = |direction| computed(Ordered::LastNonzero, Traversal::Scan(direction), &zeros, &[4], 0, 0xff).remove(0);
+        let last =
+            |direction| expected_tiles(OrderedBody::LastNonzero, Traversal::Scan(direction), &zeros, &[4], 0, 0xff).remove(0);
         assert_eq!(last(Direction::Forward), [0, 9, 9, 9]);
         assert_eq!(last(Direction::Reverse), [9, 9, 0, 0]);
     }

@@ -76,19 +76,22 @@ pub(crate) struct Generator {
     /// Tiles that are visible at the current position.
     pub(crate) pool: Vec<(Value, Kind)>,
     pub(crate) inputs: Vec<Memory>,
-    /// Scalar parameters and their arguments in the launch.
+    /// The scalar parameters, each with its argument in the launch.
     pub(crate) sizes: Vec<(Value, i64)>,
+    /// The index of the tile block, of type i32.
     pub(crate) block: Value,
+    /// The number of tile blocks.
     pub(crate) grid: i64,
-    /// Shapes of the generated tiles; most have the same number of elements.
+    /// Shapes of the generated tiles. Most of them have the same number of elements.
     pub(crate) shapes: Vec<Vec<i64>>,
-    /// Nesting depth in regions; `loops` counts the enclosing loops.
+    /// Nesting depth in regions.
     pub(crate) depth: u32,
+    /// Number of enclosing loops.
     pub(crate) loops: u32,
     /// Whether every reduction body is commutative.
     pub(crate) commutative: bool,
-    /// Whether programs have large tiles and no ordered accesses.
-    pub(crate) plain: bool,
+    /// Whether the program has large tiles, and no accesses with a memory order or scope.
+    pub(crate) large_and_simple: bool,
     params: Vec<Param>,
     data: Vec<(String, Vec<u8>)>,
     pub(crate) outputs: Vec<Output>,
@@ -108,13 +111,13 @@ pub(crate) struct Config {
     pub(crate) commutative: bool,
 }
 
-/// Elements of an input.
-const INPUT: i64 = 4096;
+/// Number of elements of an input buffer.
+const INPUT_ELEMENTS: i64 = 4096;
 
 /// A generator method and its relative frequency.
 type Step = (usize, fn(&mut Generator));
 
-/// Steps that are valid anywhere, for any number of executions.
+/// Steps that are valid at any position, and if they are executed any number of times.
 const ANYWHERE: &[Step] = &[
     (12, Generator::elementwise),
     (6, Generator::reshaped),
@@ -124,7 +127,7 @@ const ANYWHERE: &[Step] = &[
     (2, Generator::narrow),
     (1, Generator::packed),
     (1, Generator::index),
-    (1, Generator::fact),
+    (1, Generator::assumption),
     (1, Generator::global),
     (1, Generator::mma),
     (1, Generator::shared_atomic),
@@ -139,12 +142,12 @@ const ONCE: &[Step] = &[
     (1, Generator::compare_and_swap),
     (1, Generator::scratch),
     (1, Generator::scatter),
-    (1, Generator::iterations),
+    (1, Generator::memory_loop),
     (2, Generator::approximate),
     (1, Generator::print),
     (1, Generator::early_store),
 ];
-/// Large constructs; a program gets only a few.
+/// Large constructs. A program gets only a few of them.
 const LARGE: &[Step] = &[
     (1, Generator::leave_early),
     (3, Generator::mma_loop),
@@ -154,8 +157,8 @@ const LARGE: &[Step] = &[
     (1, Generator::scaled_loop),
 ];
 
-/// Constructs that the CTAs of a cluster can divide.
-const OF_CLUSTERS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::mma_tiles)];
+/// Constructs that can be divided among the CTAs of a cluster.
+const CLUSTER_STEPS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::mma_tiles)];
 
 /// Focus of the generated programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -187,7 +190,7 @@ impl Generator {
             depth: 0,
             loops: 0,
             commutative: config.commutative,
-            plain: theme == Theme::Clusters,
+            large_and_simple: theme == Theme::Clusters,
             params: Vec::new(),
             data: Vec::new(),
             outputs: Vec::new(),
@@ -203,29 +206,29 @@ impl Generator {
             generator.step();
         }
         if theme == Theme::Clusters {
-            generator.take(OF_CLUSTERS);
+            generator.emit_one_of(CLUSTER_STEPS);
         }
         if theme == Theme::Loops {
-            generator.iterations();
+            generator.memory_loop();
         }
         if theme == Theme::Mma {
             for _ in 0..1 + generator.random.below(2) {
-                generator.take(&LARGE[1..]);
+                generator.emit_one_of(&LARGE[1..]);
             }
         }
         generator.epilogue();
         if config.store_values {
             generator.store_values();
         }
-        generator.done()
+        generator.finish_program()
     }
 
     fn parameters(&mut self) {
         for _ in 0..3 {
             let scalar = if self.inputs.is_empty() { Scalar::I32 } else { self.scalar() };
-            let data = self.contents(scalar, INPUT);
+            let data = self.contents(scalar, INPUT_ELEMENTS);
             let pointer = self.memory(scalar, data);
-            self.inputs.push(Memory { scalar, elements: INPUT, pointer });
+            self.inputs.push(Memory { scalar, elements: INPUT_ELEMENTS, pointer });
         }
         for _ in 0..2 {
             let size = self.random.pick(&[64, 100, 128, 256, 500, 1024]);
@@ -241,7 +244,7 @@ impl Generator {
         self.build.param(ty)
     }
 
-    /// Adds a pointer parameter to an input buffer with the given contents.
+    /// Adds a pointer parameter for an input buffer with these contents.
     pub(crate) fn memory(&mut self, scalar: Scalar, data: Vec<u8>) -> Value {
         let name = format!("in{}", self.data.len());
         self.buffer(name, scalar, data)
@@ -261,7 +264,7 @@ impl Generator {
         self.buffer(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
-    /// Adds a parameter that aliases the newest output.
+    /// Adds a pointer parameter that aliases the newest output.
     pub(crate) fn same_output(&mut self, scalar: Scalar) -> Value {
         let name = self.outputs.last().expect("there is one").name.clone();
         let ty = self.build.pointers(scalar, &[]);
@@ -274,7 +277,7 @@ impl Generator {
         self.random.pick(&all)
     }
 
-    /// Random contents of all magnitudes, sometimes with special values.
+    /// Random contents of all magnitudes, sometimes with special values such as infinity.
     fn contents(&mut self, scalar: Scalar, elements: i64) -> Vec<u8> {
         let mut data = Vec::new();
         for _ in 0..elements {
@@ -305,13 +308,13 @@ impl Generator {
         self.block = self.build.ops(Op::GetTileBlockId {}, &[index; 3])[0];
         let bits = self.random.pick(&[0, 1, 4, 6, 7, 7, 8, 8, 9, 10, 10, 11]);
         for rank in [1, 2, 2, 3, 4] {
-            let shape = self.split(bits, rank);
+            let shape = self.random_shape(bits, rank);
             self.shapes.push(shape);
         }
         if bits == 0 {
             self.shapes.push(Vec::new());
         }
-        if self.plain {
+        if self.large_and_simple {
             return;
         }
         for _ in 0..2 {
@@ -321,12 +324,12 @@ impl Generator {
             self.hints();
         }
         if self.random.one_in(3) {
-            self.ordered();
+            self.ordered_reduction_or_scan();
         }
     }
 
-    /// A random shape of `1 << bits` elements.
-    fn split(&mut self, bits: usize, rank: usize) -> Vec<i64> {
+    /// A random shape with `1 << bits` elements.
+    fn random_shape(&mut self, bits: usize, rank: usize) -> Vec<i64> {
         let mut shape = vec![1; rank];
         for _ in 0..bits {
             shape[self.random.below(rank)] *= 2;
@@ -337,23 +340,23 @@ impl Generator {
     /// Emits one random step at the top level.
     fn step(&mut self) {
         match self.random.below(12) {
-            0 => self.take(NESTED),
-            1 | 2 => self.take(ONCE),
-            3 if self.random.one_in(4) => self.take(LARGE),
-            _ => self.take(ANYWHERE),
+            0 => self.emit_one_of(NESTED),
+            1 | 2 => self.emit_one_of(ONCE),
+            3 if self.random.one_in(4) => self.emit_one_of(LARGE),
+            _ => self.emit_one_of(ANYWHERE),
         }
     }
 
     /// Emits one random step inside a region.
     pub(crate) fn inner_step(&mut self) {
         match self.random.below(12) {
-            0 | 1 if self.depth < 3 => self.take(NESTED),
-            2 if self.loops == 0 => self.take(ONCE),
-            _ => self.take(ANYWHERE),
+            0 | 1 if self.depth < 3 => self.emit_one_of(NESTED),
+            2 if self.loops == 0 => self.emit_one_of(ONCE),
+            _ => self.emit_one_of(ANYWHERE),
         }
     }
 
-    fn take(&mut self, from: &[Step]) {
+    fn emit_one_of(&mut self, from: &[Step]) {
         let mut at = self.random.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, step) in from {
             if at < *weight {
@@ -363,7 +366,7 @@ impl Generator {
         }
     }
 
-    /// Stores the newest tiles of the pool.
+    /// Stores the newest tiles of the pool to outputs.
     fn epilogue(&mut self) {
         let stored = self.pool.len().min(3);
         let latest = self.pool[self.pool.len() - stored..].to_vec();
@@ -372,7 +375,7 @@ impl Generator {
         }
     }
 
-    /// Stores each result of the ops outside regions to its own output, in program order. The other ops do not change.
+    /// Stores each result of the ops outside regions to its own output, in program order. The program is otherwise unchanged.
     fn store_values(&mut self) {
         for (number, (op, value, kind)) in self.build.values().into_iter().enumerate() {
             let (value, kind) = match kind.scalar {
@@ -391,11 +394,11 @@ impl Generator {
             let value = self.reshape(value, &kind, &stored.shape);
             let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
-            // Replaces the name that `output` assigned to the buffer.
-            for pattern in
+            // Replace the name that `output` has assigned to the buffer.
+            for name_to_change in
                 [&mut self.outputs.last_mut().expect("just added").name, &mut self.data.last_mut().expect("just added").0]
             {
-                pattern.clone_from(&name);
+                name_to_change.clone_from(&name);
             }
             *self.params.last_mut().expect("just added") = Param::Ptr(name);
             let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
@@ -403,7 +406,7 @@ impl Generator {
         }
     }
 
-    fn done(self) -> Program {
+    fn finish_program(self) -> Program {
         let buffers = self.data.iter().map(|(name, _)| Buffer::of_file(name, &format!("{name}.in")));
         let launch = Launch {
             grid: ByTarget::All(Extents([self.grid as u32, 1, 1])),
@@ -419,7 +422,7 @@ impl Generator {
         self.pool.push((value, kind));
     }
 
-    /// A random tile of the pool; newer tiles are more likely.
+    /// Returns a random tile of the pool. Newer tiles are more likely.
     pub(crate) fn any(&mut self) -> (Value, Kind) {
         let at = self.random.below(self.pool.len()).max(self.random.below(self.pool.len()));
         self.pool[at].clone()

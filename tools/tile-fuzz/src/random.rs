@@ -7,7 +7,7 @@ impl Random {
         Random(seed)
     }
 
-    /// SplitMix64.
+    /// The next number of the SplitMix64 sequence.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -15,11 +15,13 @@ impl Random {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+    /// Returns a number less than `bound`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
-    /// Returns another generator and does not advance this one.
-    pub(crate) fn apart(&self) -> Random {
+    /// Returns another generator without advancing this one. A new random decision that uses it does not change the programs of
+    /// existing seeds.
+    pub(crate) fn independent(&self) -> Random {
         Random(!self.0)
     }
     /// Returns true with probability 1/n.

@@ -55,7 +55,7 @@ impl Fold {
 }
 
 /// Operands, identities and body of a reduction or scan over one or more tiles.
-struct Folded {
+struct FoldOperands {
     tiles: Vec<Value>,
     kinds: Vec<Kind>,
     identities: Vec<u64>,
@@ -70,7 +70,7 @@ impl Generator {
                 let all = [Fold::Add, Fold::Add, Fold::Mul, Fold::Min, Fold::Max, Fold::UMax, Fold::And, Fold::Or, Fold::Xor];
                 self.random.pick(&all)
             }
-            // A long sum needs more significand bits than these types have.
+            // The sum of many elements needs more significand bits than these types have.
             Scalar::BF16 | Scalar::F16 if kind.count() > 256 => self.random.pick(&[Fold::Min, Fold::Max]),
             _ => self.random.pick(&[Fold::Min, Fold::Max, Fold::Add]),
         }
@@ -84,8 +84,8 @@ impl Generator {
         })
     }
 
-    /// Folds several tiles at once, each by its own operation.
-    fn apart(&mut self, x: Value, kind: &Kind) -> Folded {
+    /// Folds several tiles in one op. Each tile has its own operation.
+    fn fold_each(&mut self, x: Value, kind: &Kind) -> FoldOperands {
         let mut tiles = vec![(x, kind.clone())];
         for _ in 0..self.random.below(3).saturating_sub(self.random.below(2)) {
             let kind = kind.of(self.scalar());
@@ -110,18 +110,18 @@ impl Generator {
         self.build.close(before);
         let identities = folds.iter().zip(&tiles).map(|(fold, (_, kind))| fold.identity(kind.scalar)).collect();
         let (tiles, kinds) = tiles.into_iter().unzip();
-        Folded { tiles, kinds, identities, body }
+        FoldOperands { tiles, kinds, identities, body }
     }
 
-    /// Argmax: the largest element and its first index.
-    fn largest(&mut self, x: Value, kind: &Kind, dim: usize) -> Folded {
+    /// The operands of an argmax: the largest element and its first index.
+    fn argmax(&mut self, x: Value, kind: &Kind, dim: usize) -> FoldOperands {
         let indices = Kind::new(Scalar::I32, &[kind.shape[dim]]);
         let iota = self.build.emit(&indices, Op::Iota {});
-        let mut narrow = vec![1; kind.shape.len()];
-        narrow[dim] = kind.shape[dim];
-        let source = self.reshape(iota, &indices, &narrow);
+        let mut one_line = vec![1; kind.shape.len()];
+        one_line[dim] = kind.shape[dim];
+        let source = self.reshape(iota, &indices, &one_line);
         let numbers = kind.of(Scalar::I32);
-        let index_value = if narrow == kind.shape { source } else { self.build.emit(&numbers, Op::Broadcast { source }) };
+        let index_value = if one_line == kind.shape { source } else { self.build.emit(&numbers, Op::Broadcast { source }) };
         let [element, number, bit] = [kind.scalar, Scalar::I32, Scalar::I1].map(|scalar| self.build.tile(&Kind::new(scalar, &[])));
         let (body, args, before) = self.build.region(&[element, element, number, number]);
         let signedness = Signedness::Signed;
@@ -136,11 +136,11 @@ impl Generator {
         self.build.ops(Op::Yield { operands: [best, at].into() }, &[]);
         self.build.close(before);
         let identities = vec![Fold::Max.identity(kind.scalar), 0x7fff_ffff];
-        Folded { tiles: vec![x, index_value], kinds: vec![kind.clone(), numbers], identities, body }
+        FoldOperands { tiles: vec![x, index_value], kinds: vec![kind.clone(), numbers], identities, body }
     }
 
-    /// Composition of affine functions `x -> a x + b`, which is associative but not commutative.
-    fn recurrence(&mut self, x: Value, kind: &Kind) -> Folded {
+    /// The operands of a composition of affine functions `x -> a x + b`, which is associative but not commutative.
+    fn recurrence(&mut self, x: Value, kind: &Kind) -> FoldOperands {
         let factors = self.some(kind);
         let scalar = Kind::new(kind.scalar, &[]);
         let ty = self.build.tile(&scalar);
@@ -152,14 +152,14 @@ impl Generator {
         let added = self.build.plus(&scalar, carried, d);
         self.build.ops(Op::Yield { operands: [factor, added].into() }, &[]);
         self.build.close(before);
-        Folded { tiles: vec![factors, x], kinds: vec![kind.clone(), kind.clone()], identities: vec![1, 0], body }
+        FoldOperands { tiles: vec![factors, x], kinds: vec![kind.clone(), kind.clone()], identities: vec![1, 0], body }
     }
 
     pub(crate) fn reduce(&mut self) {
         let Some((x, kind, dim)) = self.dimension() else { return };
-        let whole = kind.scalar.is_int() && kind.scalar != Scalar::I1;
-        let Folded { tiles, kinds, identities, body } =
-            if whole && self.random.one_in(3) { self.largest(x, &kind, dim) } else { self.apart(x, &kind) };
+        let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;
+        let FoldOperands { tiles, kinds, identities, body } =
+            if is_integer && self.random.one_in(3) { self.argmax(x, &kind, dim) } else { self.fold_each(x, &kind) };
         let kept = |kind: &Kind| {
             let mut shape = kind.shape.clone();
             shape.remove(dim);
@@ -174,11 +174,11 @@ impl Generator {
 
     pub(crate) fn scan(&mut self) {
         let Some((x, kind, dim)) = self.dimension() else { return };
-        let whole = kind.scalar.is_int() && kind.scalar != Scalar::I1;
-        let Folded { tiles, kinds, identities, body } = match self.random.below(4) {
-            0 if whole => self.largest(x, &kind, dim),
-            1 if whole => self.recurrence(x, &kind),
-            _ => self.apart(x, &kind),
+        let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;
+        let FoldOperands { tiles, kinds, identities, body } = match self.random.below(4) {
+            0 if is_integer => self.argmax(x, &kind, dim),
+            1 if is_integer => self.recurrence(x, &kind),
+            _ => self.fold_each(x, &kind),
         };
         let identities = kinds.iter().zip(identities).map(|(kind, bits)| self.attribute(kind.scalar, bits)).collect();
         let types: Vec<_> = kinds.iter().map(|kind| self.build.tile(kind)).collect();

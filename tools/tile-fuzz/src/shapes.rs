@@ -57,27 +57,28 @@ impl Generator {
             return;
         }
         let shape = self.random.pick(&fitting);
-        // Keeps the extents of dimensions whose product is the tile's element count; the broadcast expands the others.
-        let mut left = count;
-        let mut narrow = vec![1; shape.len()];
+        // Keep the extents of dimensions whose product is the tile's number of elements. The broadcast expands the other
+        // dimensions.
+        let mut remaining = count;
+        let mut before_broadcast = vec![1; shape.len()];
         let first = self.random.below(shape.len());
         for dim in (0..shape.len()).map(|dim| (dim + first) % shape.len()) {
-            if left % shape[dim] == 0 {
-                narrow[dim] = shape[dim];
-                left /= shape[dim];
+            if remaining % shape[dim] == 0 {
+                before_broadcast[dim] = shape[dim];
+                remaining /= shape[dim];
             }
         }
-        if left != 1 {
+        if remaining != 1 {
             return;
         }
         let result = Kind::new(kind.scalar, &shape);
-        let source = self.reshape(x, kind, &narrow);
-        let value = if narrow == shape { source } else { self.build.emit(&result, Op::Broadcast { source }) };
+        let source = self.reshape(x, kind, &before_broadcast);
+        let value = if before_broadcast == shape { source } else { self.build.emit(&result, Op::Broadcast { source }) };
         self.add(value, result);
     }
 
     /// Chooses a half or a quarter of one dimension. Returns the index operands and the kind of the slice.
-    fn part(&mut self, kind: &Kind) -> Option<(Vec<Value>, Kind)> {
+    fn random_slice(&mut self, kind: &Kind) -> Option<(Vec<Value>, Kind)> {
         let dim = self.random.below(kind.shape.len());
         if kind.shape[dim] < 2 {
             return None;
@@ -97,14 +98,14 @@ impl Generator {
     }
 
     fn extract(&mut self, source: Value, kind: &Kind) {
-        let Some((indices, result)) = self.part(kind) else { return };
+        let Some((indices, result)) = self.random_slice(kind) else { return };
         let value = self.build.emit(&result, Op::Extract { source, indices: indices.into() });
         self.add(value, result);
     }
 
     fn insert(&mut self, destination: Value, kind: &Kind) {
-        let Some((indices, part)) = self.part(kind) else { return };
-        let source = self.some(&part);
+        let Some((indices, slice)) = self.random_slice(kind) else { return };
+        let source = self.some(&slice);
         let value = self.build.emit(kind, Op::Insert { source, destination, indices: indices.into() });
         self.add(value, kind.clone());
     }

@@ -15,12 +15,12 @@ pub(crate) fn shrink(mut program: Program, message: &str, bench: &Bench, folder:
     // The expected results belong to the original program.
     program.outputs.iter_mut().for_each(|output| output.expected = None);
     let start = case_reducer::Program { module: program.module.clone(), debug: DebugInfo::default() };
-    let small = case_reducer::reduce(start, &mut |candidate| {
+    let reduced = case_reducer::reduce(start, &mut |candidate| {
         program.module = candidate.module.clone();
         // A candidate whose parameters do not match the launch fails with another message.
         let outcome = program.compare(bench, folder);
         matches!(outcome, Ok(Outcome::Wrong(message) | Outcome::Unfinished(message)) if kind(&message) == original)
     });
-    program.module = small.module;
+    program.module = reduced.module;
     program
 }

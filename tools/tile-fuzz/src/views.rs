@@ -9,7 +9,7 @@ use numerics::arith::Signedness;
 use tileir::types::{DYNAMIC, Dictionary};
 use tileir::{Attribute, Op, TypeId};
 
-/// A tensor in memory; dynamic extents and strides are operands.
+/// A tensor in memory. Its dynamic extents and strides become operands.
 pub(crate) struct Tensor {
     pub(crate) scalar: Scalar,
     pub(crate) sizes: Vec<i64>,
@@ -18,7 +18,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// A contiguous tensor. `order` lists the dimensions; the fastest is last.
+    /// A contiguous tensor. `order` lists the dimensions from the slowest to the fastest.
     pub(crate) fn packed(scalar: Scalar, sizes: &[i64], order: &[usize], base: Value) -> Tensor {
         let mut strides = vec![1; sizes.len()];
         let mut next = 1;
@@ -31,18 +31,18 @@ impl Tensor {
 }
 
 impl Generator {
-    /// Returns the pointer, often with an alignment assumption that the parameter satisfies.
-    pub(crate) fn promised(&mut self, value: Value, ty: TypeId) -> Value {
+    /// Returns a pointer or number, in two of three cases with an assumption that it is a multiple of 16. The assumption is true.
+    pub(crate) fn maybe_assume_alignment(&mut self, value: Value, ty: TypeId) -> Value {
         if self.random.one_in(3) {
             return value;
         }
         self.build.op(Op::Assume { predicate: Attribute::DivBy { divisor: 16, every: None, along: None }, value }, ty)
     }
 
-    /// Emits the view. Some of the extents and strides are dynamic.
+    /// Emits a view of a tensor. Some extents and strides are dynamic.
     pub(crate) fn view(&mut self, tensor: &Tensor, view: &View, padding: Option<Padding>) -> Value {
         let ty = self.build.pointers(tensor.scalar, &[]);
-        let base = self.promised(tensor.base, ty);
+        let base = self.maybe_assume_alignment(tensor.base, ty);
         let (mut sizes, mut strides) = (tensor.sizes.clone(), tensor.strides.clone());
         let (mut dynamic_shape, mut dynamic_strides) = (Vec::new(), Vec::new());
         if self.random.one_in(3) {
@@ -85,14 +85,14 @@ impl Generator {
 
     pub(crate) fn load_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
-            _ if self.plain => (MemoryOrdering::Weak, None),
+            _ if self.large_and_simple => (MemoryOrdering::Weak, None),
             0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
             1 => (MemoryOrdering::Acquire, Some(MemoryScope::TileBlock)),
             _ => (MemoryOrdering::Weak, None),
         }
     }
 
-    /// Optimisation hints of an access for some targets; often none.
+    /// Returns optimisation hints of an access for all targets, or, mostly, none.
     pub(crate) fn access_hints(&mut self) -> Option<Box<Dictionary>> {
         if !self.random.one_in(6) {
             return None;
@@ -149,14 +149,14 @@ impl Generator {
             dim_map = (0..rank).collect();
         }
         let mut index = vec![self.index_constant(0); rank];
-        let moved = self.random.below(rank);
+        let varied_dim = self.random.below(rank);
         let step = match &view_kind {
-            ViewKind::Partition => kind.shape[moved],
-            ViewKind::Strided(steps) => steps[moved],
+            ViewKind::Partition => kind.shape[varied_dim],
+            ViewKind::Strided(steps) => steps[varied_dim],
             ViewKind::Gather(_) => 1,
         };
-        let space = sizes[dim_map[moved]].unsigned_abs().div_ceil(step.unsigned_abs()) as i64;
-        index[moved] = self.index_below(space);
+        let tile_count = sizes[dim_map[varied_dim]].unsigned_abs().div_ceil(step.unsigned_abs()) as i64;
+        index[varied_dim] = self.index_below(tile_count);
         if let ViewKind::Gather(dim) = view_kind {
             let bound = (sizes[dim] as u64).next_power_of_two() as i64 * 2;
             index[dim] = self.below(bound, &[kind.shape[dim]]);
@@ -166,10 +166,11 @@ impl Generator {
         self.load_view(view, &index, kind, None).0
     }
 
-    /// Emits a tile index below `space`, from the tile block index or another number. Tile IR leaves larger indices undefined.
+    /// Emits a tile index below `space`, from the tile block index or another number. For larger indices, Tile IR does not define
+    /// the result.
     fn index_below(&mut self, space: i64) -> Value {
-        let (index, most) = if self.random.one_in(3) { (self.below(4, &[]), 4) } else { (self.block, self.grid) };
-        if most <= space {
+        let (index, bound) = if self.random.one_in(3) { (self.below(4, &[]), 4) } else { (self.block, self.grid) };
+        if bound <= space {
             return index;
         }
         let last = self.index_constant(space - 1);
@@ -179,10 +180,10 @@ impl Generator {
     /// Loads a tile of a one-dimensional tensor with a dynamic extent.
     pub(crate) fn load_row(&mut self, pointer: Value, kind: &Kind) -> Value {
         let ty = self.build.pointers(kind.scalar, &[]);
-        let base = self.promised(pointer, ty);
+        let base = self.maybe_assume_alignment(pointer, ty);
         let (size, known) = self.random.pick(&self.sizes.clone());
         let number = self.build.tile(&Kind::new(Scalar::I32, &[]));
-        let size = if known % 16 == 0 { self.promised(size, number) } else { size };
+        let size = if known % 16 == 0 { self.maybe_assume_alignment(size, number) } else { size };
         let ty = self.build.tensor(kind.scalar, &[DYNAMIC], &[1]);
         let make = Op::MakeTensorView { base, dynamic_shape: [size].into(), dynamic_strides: Box::default() };
         let tensor_view = self.build.op(make, ty);
@@ -194,7 +195,7 @@ impl Generator {
         self.load_view(view, &[index], kind, None).0
     }
 
-    /// Emits a view with one tile per tile block, along the first dimension.
+    /// Emits a view with one tile per tile block. The tiles are adjacent along the first dimension.
     pub(crate) fn own_view(&mut self, base: Value, kind: &Kind) -> Value {
         let mut sizes = kind.shape.clone();
         sizes[0] *= self.grid;
@@ -211,7 +212,7 @@ impl Generator {
     pub(crate) fn store_view(&mut self, view: Value, index: &[Value], tile: Value, token: Option<Value>) -> Value {
         let ty = self.build.token();
         let (memory_ordering, memory_scope) = self.store_order();
-        // Every stored tile is full, so the `inbounds` flags hold.
+        // Every stored tile is full, so `inbounds` flags are true.
         let inbounds = if self.random.one_in(3) { vec![true; index.len()].into() } else { Box::default() };
         let (index, optimization_hints) = (index.into(), self.access_hints());
         let store = Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, tile, view, index, token };
@@ -220,7 +221,7 @@ impl Generator {
 
     pub(crate) fn store_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
-            _ if self.plain => (MemoryOrdering::Weak, None),
+            _ if self.large_and_simple => (MemoryOrdering::Weak, None),
             0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
             1 => (MemoryOrdering::Release, Some(MemoryScope::Device)),
             _ => (MemoryOrdering::Weak, None),
@@ -238,22 +239,22 @@ impl Generator {
         let rows = Kind::new(Scalar::I32, &[kind.shape[dim]]);
         let mut index = vec![self.index_constant(0); kind.shape.len()];
         let mut sizes = kind.shape.clone();
-        // If the tile blocks divide the scattered dimension, the row indices include the start of the tile block. Otherwise the
-        // index of the divided dimension selects the tile block's part.
+        // The tile blocks divide one dimension. If it is the scattered dimension, the row indices include the start of the tile
+        // block. Otherwise the index along the divided dimension selects the tile block's part.
         let iota = self.build.emit(&rows, Op::Iota {});
         let flip = self.random.below(rows.count() as usize) as u64;
         let flip = self.splat(&rows, flip);
         index[dim] = self.build.emit(&rows, Op::XOrI { lhs: iota, rhs: flip });
-        let along = self.random.below(kind.shape.len());
-        sizes[along] *= self.grid;
-        match along == dim {
+        let divided_dim = self.random.below(kind.shape.len());
+        sizes[divided_dim] *= self.grid;
+        match divided_dim == dim {
             true => {
                 let block = self.own_start(rows.count());
                 let start = self.spread(block, &rows);
                 index[dim] = self.build.plus(&rows, index[dim], start);
             }
-            // A gather view counts its other indices in elements.
-            false => index[along] = self.own_start(kind.shape[along]),
+            // A gather view counts its other indices in elements, not in tiles.
+            false => index[divided_dim] = self.own_start(kind.shape[divided_dim]),
         }
         let order: Vec<usize> = (0..sizes.len()).collect();
         let tensor = Tensor::packed(kind.scalar, &sizes, &order, pointer);

@@ -1,8 +1,8 @@
-//! Bindings for the part of the CUDA driver API that this tool uses. A failed call is reported with its name.
+//! Bindings for the part of the CUDA driver API that this tool uses. The error of a failed call names the function.
 //!
-//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version, for two
-//! dozen functions that have not changed in ten years. All unsafe code is in this file. Handles are valid as long as their
-//! [`Device`].
+//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version, although it
+//! needs only two dozen functions, which have not changed in ten years. All unsafe code is in this file. Invariant (handles): each
+//! handle borrows its [`Device`], so the device outlives it.
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 /// Names of the library on Linux and Windows.
-const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
+const LIBRARY_NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
 
 type Status = c_int;
 type Handle = *mut c_void;
@@ -23,15 +23,15 @@ macro_rules! interface {
         /// The functions of the opened library, called through [`Device`] only.
         struct Interface {
             $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
-            // Last, so that it outlives the functions.
+            // Fields are dropped in order, so the library is closed last.
             _library: Library,
         }
 
         impl Interface {
-            fn of(library: Library, name: &str) -> Result<Interface> {
+            fn load(library: Library, name: &str) -> Result<Interface> {
                 // SAFETY: the types are those of the header, and the library is kept as long as the functions.
                 unsafe {
-                    $(let $field = *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| lacks(name, $symbol))?;)*
+                    $(let $field = *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| missing_function(name, $symbol))?;)*
                     Ok(Interface { $($field,)* _library: library })
                 }
             }
@@ -68,7 +68,7 @@ interface! {
     drop_event = "cuEventDestroy_v2" (Handle);
 }
 
-fn lacks(name: &str, symbol: &str) -> Box<Diagnostic> {
+fn missing_function(name: &str, symbol: &str) -> Box<Diagnostic> {
     Diagnostic::io("DRV002", format!("{name} is not a CUDA driver: it has no function {symbol}"))
 }
 
@@ -86,10 +86,11 @@ pub(crate) enum Attribute {
     Minor = 76,
 }
 
-/// One GPU with its primary context, which is current for the thread.
+/// A GPU with its primary context, which is current for the thread.
 pub(crate) struct Device {
     interface: Interface,
-    number: c_int,
+    /// The device handle (`CUdevice`).
+    cu_device: c_int,
     /// The CUDA version that the driver supports: 13010 for 13.1.
     pub(crate) version: i32,
 }
@@ -111,17 +112,17 @@ struct Event<'d> {
 }
 
 fn open(path: Option<&Path>) -> Result<Interface> {
-    let mut complaints = Vec::new();
-    let names = path.map_or_else(|| NAMES.map(str::to_string).to_vec(), |path| vec![path.display().to_string()]);
+    let mut load_errors = Vec::new();
+    let names = path.map_or_else(|| LIBRARY_NAMES.map(str::to_string).to_vec(), |path| vec![path.display().to_string()]);
     for name in &names {
-        // SAFETY: the driver's initialisers are run, as every program does that uses it.
+        // SAFETY: the initialisers of the driver library run, as in every program that uses it.
         match unsafe { Library::new(name) } {
-            Ok(library) => return Interface::of(library, name),
-            Err(error) => complaints.push(format!("{name}: {error}")),
+            Ok(library) => return Interface::load(library, name),
+            Err(error) => load_errors.push(format!("{name}: {error}")),
         }
     }
     let message = "no CUDA driver on this machine: a launch needs an NVIDIA GPU and its driver; tile-sim executes PTX without one";
-    Err(complaints.into_iter().fold(Diagnostic::io("DRV001", message), |diagnostic, complaint| diagnostic.note(complaint)))
+    Err(load_errors.into_iter().fold(Diagnostic::io("DRV001", message), |diagnostic, load_error| diagnostic.note(load_error)))
 }
 
 impl Interface {
@@ -129,7 +130,7 @@ impl Interface {
         if status == 0 {
             return Ok(());
         }
-        let word = |function: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
+        let text_of = |function: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
             let mut text = std::ptr::null();
             // SAFETY: the driver returns a static string, or leaves the pointer unchanged.
             unsafe {
@@ -137,14 +138,14 @@ impl Interface {
                 known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
             }
         };
-        let name = word(self.error_name).unwrap_or_else(|| format!("error {status}"));
-        let text = word(self.error_text).map_or(String::new(), |text| format!(": {text}"));
+        let name = text_of(self.error_name).unwrap_or_else(|| format!("error {status}"));
+        let text = text_of(self.error_text).map_or(String::new(), |text| format!(": {text}"));
         Err(Diagnostic::io("DRV004", format!("{call} failed with {name}{text}")))
     }
 }
 
 impl Device {
-    /// Loads the named library, or the system's driver, and opens a device.
+    /// Loads the driver library, from a path or from the system, and opens the device with this number.
     pub(crate) fn open(library: Option<&Path>, number: i32) -> Result<Device> {
         let interface = open(library)?;
         let (mut version, mut count, mut handle, mut context) = (0, 0, 0, null_mut());
@@ -158,7 +159,7 @@ impl Device {
             }
             interface.check("cuDeviceGet", (interface.device)(&mut handle, number))?;
             interface.check("cuDevicePrimaryCtxRetain", (interface.retain_context)(&mut context, handle))?;
-            let device = Device { interface, number: handle, version };
+            let device = Device { interface, cu_device: handle, version };
             device.check("cuCtxSetCurrent", (device.interface.set_context)(context))?;
             Ok(device)
         }
@@ -171,7 +172,7 @@ impl Device {
     pub(crate) fn name(&self) -> Result<String> {
         let mut name = [0u8; 256];
         // SAFETY: the driver writes at most the given length, including the terminating NUL.
-        let status = unsafe { (self.interface.device_name)(name.as_mut_ptr().cast(), 255, self.number) };
+        let status = unsafe { (self.interface.device_name)(name.as_mut_ptr().cast(), 255, self.cu_device) };
         self.check("cuDeviceGetName", status)?;
         Ok(CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
     }
@@ -179,7 +180,7 @@ impl Device {
     pub(crate) fn attribute(&self, attribute: Attribute) -> Result<i32> {
         let mut value = 0;
         // SAFETY: as in `open`.
-        let status = unsafe { (self.interface.device_attribute)(&mut value, attribute as c_int, self.number) };
+        let status = unsafe { (self.interface.device_attribute)(&mut value, attribute as c_int, self.cu_device) };
         self.check("cuDeviceGetAttribute", status).map(|()| value)
     }
 
@@ -202,8 +203,8 @@ impl Device {
         self.check("cuCtxSynchronize", unsafe { (self.interface.synchronize)() })
     }
 
-    /// The device time of some work in milliseconds.
-    pub(crate) fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
+    /// Measures the device time of the work that the closure submits, in milliseconds.
+    pub(crate) fn measure(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
         let (start, end) = (self.event()?, self.event()?);
         start.record()?;
         work()?;
@@ -244,7 +245,7 @@ impl Memory<'_> {
 }
 
 impl Module<'_> {
-    /// Launches a kernel; each parameter is given by its bytes.
+    /// Launches a kernel. `params` are the bytes of its parameters; smaller parameters use the first bytes of an element.
     pub(crate) fn launch(&self, kernel: &CStr, grid: [u32; 3], block: [u32; 3], params: &mut [[u8; 8]]) -> Result<()> {
         let device = self.device;
         let mut function = null_mut();
@@ -269,7 +270,7 @@ impl Event<'_> {
     }
 }
 
-// Errors of destructors are ignored: an earlier call has reported the cause.
+// Destructors ignore errors, because an earlier call has already reported the cause.
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
@@ -295,6 +296,6 @@ impl Drop for Module<'_> {
 impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: retained by `open`; no object of the device outlives it.
-        unsafe { (self.interface.release_context)(self.number) };
+        unsafe { (self.interface.release_context)(self.cu_device) };
     }
 }

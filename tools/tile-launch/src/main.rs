@@ -1,8 +1,8 @@
 //! `tile-launch`: launches a cubin on a GPU through the CUDA driver, writes its outputs, and times it.
 //!
-//! The launch description is that of `tile-run` and `tile-sim`. The driver chooses the addresses of buffers; addresses in the
-//! description are ignored. The outputs are those of the first launch. The timed launches follow on the same memory. With
-//! `--against`, launches of all cubins alternate, so that clock frequency and temperature affect them equally.
+//! The launch description is that of `tile-run` and `tile-sim`, but the CUDA driver chooses the addresses of buffers. The tool
+//! writes the outputs after the first launch. The timed launches follow on the same memory. With `--against`, launches of all
+//! cubins alternate, so that clock frequency and temperature affect them equally.
 
 mod driver;
 mod kernel;
@@ -14,7 +14,7 @@ use common::{About, Session};
 use driver::{Device, Memory, Module};
 use kernel::Kernel;
 use rayon::prelude::*;
-use report::{Gpu, Report, Side};
+use report::{CubinReport, Gpu, Report};
 use std::path::PathBuf;
 
 const ABOUT: About = About {
@@ -66,10 +66,10 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// Upload granularity in bytes.
-const CHUNK: usize = 64 << 20;
-/// Bytes that one core fills at a time.
-const PART: usize = 1 << 20;
+/// The bytes of a buffer that one upload copies.
+const UPLOAD_CHUNK_BYTES: usize = 64 << 20;
+/// The bytes of an upload that one core generates at a time.
+const FILL_PART_BYTES: usize = 1 << 20;
 
 fn main() -> std::process::ExitCode {
     common::runner::<Arguments>(&ABOUT, run)
@@ -78,13 +78,13 @@ fn main() -> std::process::ExitCode {
 fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let Some(description) = &arguments.launch else {
         let device = Device::open(arguments.driver.as_deref(), arguments.device)?;
-        return common::write_file(None, report::json(&Gpu::of(&device)?).as_bytes());
+        return common::write_file(None, report::json(&Gpu::query(&device)?).as_bytes());
     };
     let input = session.input()?;
     let mut launch = Launch::read(description)?;
     let entry = arguments.entry.clone().or(launch.entry.clone());
     let kernel = Kernel::find(&cubin::read(&input.bytes, &input.name)?, &input.name, entry.as_deref())?;
-    let others = arguments.against.iter().map(|path| {
+    let other_cubins = arguments.against.iter().map(|path| {
         let file = common::read_file(Some(path))?;
         let other = Kernel::find(&cubin::read(&file.bytes, &file.name)?, &file.name, entry.as_deref())?;
         if other.types != kernel.types {
@@ -93,7 +93,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         }
         Ok((other, file))
     });
-    let others: Vec<_> = others.collect::<Result<_>>()?;
+    let other_cubins: Vec<_> = other_cubins.collect::<Result<_>>()?;
     if let Some(grid) = &arguments.grid {
         launch.grid = Extents::of_grid(grid)?.into();
     }
@@ -106,31 +106,31 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let memory: Vec<Memory> = launch.buffers.iter().map(|buffer| device.allocate(buffer.contents.len())).collect::<Result<_>>()?;
     launch.move_buffers(&memory.iter().map(|memory| memory.address).collect::<Vec<_>>())?;
     let call = launch.call(&kernel.name, &kernel.types, kernel.target)?;
-    let on = OnDevice { device: &device, memory: &memory, call: &call };
+    let device_launch = DeviceLaunch { device: &device, memory: &memory, call: &call };
     let module = device.load(&input.bytes)?;
-    session.timed("fill", |_| on.fill())?;
-    session.timed("launch", |_| on.launch(&module, &kernel).and_then(|()| device.synchronize()))?;
+    session.timed("fill", |_| device_launch.fill())?;
+    session.timed("launch", |_| device_launch.launch(&module, &kernel).and_then(|()| device.synchronize()))?;
     if let Some(folder) = &arguments.out_dir {
-        let outputs = session.timed("outputs", |_| on.outputs())?;
+        let outputs = session.timed("outputs", |_| device_launch.download_outputs())?;
         call.write_outputs(folder, |buffer| outputs.iter().find(|(name, _)| *name == buffer.name).map(|(_, contents)| contents))?;
     }
-    let mut sides = vec![Side::new(&input.name, &kernel)];
+    let mut cubin_reports = vec![CubinReport::new(&input.name, &kernel)];
     let mut modules = vec![(module, &kernel)];
-    for (other, file) in &others {
-        sides.push(Side::new(&file.name, other));
+    for (other, file) in &other_cubins {
+        cubin_reports.push(CubinReport::new(&file.name, other));
         modules.push((device.load(&file.bytes)?, other));
-        let (module, _) = modules.last().expect("it was just put there");
-        on.launch(module, other).and_then(|()| device.synchronize())?;
+        let (module, _) = modules.last().expect("just pushed");
+        device_launch.launch(module, other).and_then(|()| device.synchronize())?;
     }
     for _ in 0..arguments.repeat {
-        for ((module, kernel), side) in modules.iter().zip(&mut sides) {
+        for ((module, kernel), cubin_report) in modules.iter().zip(&mut cubin_reports) {
             if arguments.refill {
-                on.fill()?;
+                device_launch.fill()?;
             }
-            side.milliseconds.push(device.timed(|| on.launch(module, kernel))?);
+            cubin_report.milliseconds.push(device.measure(|| device_launch.launch(module, kernel))?);
         }
     }
-    let report = Report::new(&device, &call, sides)?;
+    let report = Report::new(&device, &call, cubin_reports)?;
     match &arguments.json {
         Some(path) => {
             common::write_file(Some(path.as_path()).filter(|path| path.as_os_str() != "-"), report::json(&report).as_bytes())
@@ -139,15 +139,15 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// A launch with its buffers on the device.
-struct OnDevice<'a> {
+/// A launch whose buffers are in device memory. `memory` has one element per buffer.
+struct DeviceLaunch<'a> {
     device: &'a Device,
     memory: &'a [Memory<'a>],
     call: &'a Call,
 }
 
-impl OnDevice<'_> {
-    /// Fills the buffers as the launch describes.
+impl DeviceLaunch<'_> {
+    /// Fills the buffers with the contents of the launch description.
     fn fill(&self) -> Result<()> {
         for (memory, buffer) in self.memory.iter().zip(&self.call.launch.buffers) {
             let size = buffer.contents.len();
@@ -158,10 +158,12 @@ impl OnDevice<'_> {
                 memory.clear(size)?;
                 continue;
             }
-            let mut chunk = vec![0; size.min(CHUNK)];
-            for start in (0..size).step_by(CHUNK) {
-                let part = &mut chunk[..CHUNK.min(size - start)];
-                part.par_chunks_mut(PART).enumerate().for_each(|(index, part)| buffer.contents.read(start + index * PART, part));
+            let mut chunk = vec![0; size.min(UPLOAD_CHUNK_BYTES)];
+            for start in (0..size).step_by(UPLOAD_CHUNK_BYTES) {
+                let part = &mut chunk[..UPLOAD_CHUNK_BYTES.min(size - start)];
+                part.par_chunks_mut(FILL_PART_BYTES)
+                    .enumerate()
+                    .for_each(|(index, part)| buffer.contents.read(start + index * FILL_PART_BYTES, part));
                 memory.upload(start, part)?;
             }
         }
@@ -174,16 +176,16 @@ impl OnDevice<'_> {
     }
 
     /// Downloads the outputs.
-    fn outputs(&self) -> Result<Vec<(String, Contents)>> {
+    fn download_outputs(&self) -> Result<Vec<(String, Contents)>> {
         let names = self.call.launch.output_names();
-        let mut held = Vec::new();
+        let mut outputs = Vec::new();
         for (memory, buffer) in self.memory.iter().zip(&self.call.launch.buffers) {
             if names.contains(&buffer.name.as_str()) {
                 let mut bytes = vec![0; buffer.contents.len()];
                 memory.download(&mut bytes)?;
-                held.push((buffer.name.clone(), bytes.into()));
+                outputs.push((buffer.name.clone(), bytes.into()));
             }
         }
-        Ok(held)
+        Ok(outputs)
     }
 }

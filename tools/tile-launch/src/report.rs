@@ -7,9 +7,9 @@ use common::launch::{Call, Work};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// One cubin.
+/// The measurements of one cubin.
 #[derive(Serialize)]
-pub(crate) struct Side {
+pub(crate) struct CubinReport {
     file: String,
     kernel: String,
     registers: u32,
@@ -40,12 +40,18 @@ pub(crate) struct Report {
     grid: [u32; 3],
     #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<Work>,
-    cubins: Vec<Side>,
+    cubins: Vec<CubinReport>,
 }
 
-impl Side {
-    pub(crate) fn new(file: &str, kernel: &Kernel) -> Side {
-        Side { file: file.into(), kernel: kernel.name.clone(), registers: kernel.registers, milliseconds: Vec::new(), median: None }
+impl CubinReport {
+    pub(crate) fn new(file: &str, kernel: &Kernel) -> CubinReport {
+        CubinReport {
+            file: file.into(),
+            kernel: kernel.name.clone(),
+            registers: kernel.registers,
+            milliseconds: Vec::new(),
+            median: None,
+        }
     }
 }
 
@@ -66,7 +72,7 @@ pub(crate) fn json(report: &impl Serialize) -> String {
 }
 
 impl Gpu {
-    pub(crate) fn of(device: &Device) -> Result<Gpu> {
+    pub(crate) fn query(device: &Device) -> Result<Gpu> {
         let megahertz = |attribute| device.attribute(attribute).map(|kilohertz| f64::from(kilohertz) / 1e3);
         Ok(Gpu {
             device: device.name()?,
@@ -80,24 +86,24 @@ impl Gpu {
 }
 
 impl Report {
-    pub(crate) fn new(device: &Device, call: &Call, mut cubins: Vec<Side>) -> Result<Report> {
-        cubins.iter_mut().for_each(|side| side.median = median(&side.milliseconds));
-        Ok(Report { gpu: Gpu::of(device)?, grid: call.grid, work: call.launch.work.clone(), cubins })
+    pub(crate) fn new(device: &Device, call: &Call, mut cubins: Vec<CubinReport>) -> Result<Report> {
+        cubins.iter_mut().for_each(|cubin_report| cubin_report.median = median(&cubin_report.milliseconds));
+        Ok(Report { gpu: Gpu::query(device)?, grid: call.grid, work: call.launch.work.clone(), cubins })
     }
 
     pub(crate) fn text(&self) -> String {
         let Gpu { device, driver, compute_capability: [major, minor], sms, .. } = &self.gpu;
         let mut out = format!("{device} ({major}.{minor}, {sms} SMs), driver for CUDA ");
         let _ = writeln!(out, "{}.{}", driver / 1000, driver % 1000 / 10);
-        for side in &self.cubins {
-            let _ = write!(out, "{} of {}", side.kernel, side.file);
-            let Some(median) = side.median else {
+        for cubin_report in &self.cubins {
+            let _ = write!(out, "{} of {}", cubin_report.kernel, cubin_report.file);
+            let Some(median) = cubin_report.median else {
                 out += ": launched\n";
                 continue;
             };
-            let shortest = side.milliseconds.iter().copied().fold(f32::INFINITY, f32::min);
-            let longest = side.milliseconds.iter().copied().fold(0.0, f32::max);
-            let count = side.milliseconds.len();
+            let shortest = cubin_report.milliseconds.iter().copied().fold(f32::INFINITY, f32::min);
+            let longest = cubin_report.milliseconds.iter().copied().fold(0.0, f32::max);
+            let count = cubin_report.milliseconds.len();
             let _ = write!(out, ": median {median:.4} ms of {count} launches, {shortest:.4} to {longest:.4}");
             if let Some(work) = &self.work {
                 let seconds = f64::from(median) / 1e3;

@@ -1,8 +1,9 @@
-//! The steps of linking: the host object, ptxas, and on request the program for a CPU and a wrapper (fatbin or object file).
+//! The steps of linking: the host object, ptxas, and optionally the program for a CPU and a wrapper (fatbin or object file).
 //!
-//! A kernel with TMA copies has its tensor maps as hidden parameters after its visible ones. Whenever arguments change, the driver
-//! calls the kernel's function in the host object with the parameter bytes, and the function encodes the maps by the recipes of the
-//! envelope. A hidden parameter without a recipe is an error, because the kernel would read an uninitialized map.
+//! A kernel with TMA copies has its tensor maps as hidden parameters after its visible parameters. Whenever the arguments change,
+//! the driver calls the kernel's function in the host object with the parameter bytes. The function encodes the maps according to
+//! the recipes in the envelope. A hidden parameter without a recipe is an error, because the kernel would read an uninitialised
+//! map.
 
 use crate::host::{self, Convention, Machine};
 use crate::ptxas::{Job, Ptxas};
@@ -71,7 +72,7 @@ fn machine(name: &str) -> Result<Machine> {
     }
 }
 
-/// The number in `sm_90a`.
+/// The number in a target name such as `sm_90a`.
 fn architecture(chip: &str) -> Result<u32> {
     let digits: String = chip.chars().filter(char::is_ascii_digit).collect();
     digits.parse().map_err(|_| Diagnostic::invalid("LNK021", format!("'{chip}' is not a target that a fatbin can name")))

@@ -1,30 +1,30 @@
 //! The tensor maps of a kernel's hidden parameters, and the offsets of its parameters.
 //!
 //! PTX declares a hidden parameter as 128 bytes; a recipe in the envelope describes the map. The driver passes the parameters to
-//! the host object's function as they are laid out in the constant bank, starting with the first.
+//! the host object's function in the layout of the constant bank. Offsets are relative to the first parameter.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
 use ptx::tensor_map::Recipe;
 use tensormap::Map;
 
-/// The maps that a kernel's function fills.
+/// The maps that the host object's function for a kernel fills.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Maps {
-    /// The visible parameters, which the maps are computed from.
+    /// The visible parameters, from which the maps are computed.
     pub(crate) params: Vec<Param>,
-    /// Each map, with its offset.
+    /// Each map, with the offset of its hidden parameter.
     pub(crate) maps: Vec<(u32, Map)>,
 }
 
-/// A number at an offset of the constant bank.
+/// A visible parameter: its offset and size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Param {
     pub(crate) at: u32,
     pub(crate) bytes: u32,
 }
 
-/// Alignment of hidden parameters in the bank, in bytes.
+/// Alignment of hidden parameters in the constant bank, in bytes.
 const ALIGN: u32 = 64;
 /// Maximum parameter size of a kernel, in bytes.
 const MAX_BYTES: u64 = 32764;

@@ -1,5 +1,5 @@
-//! Runs ptxas with the arguments that NVIDIA's tileiras uses. Its files are in memory, so none remains even after a kill. ptxas
-//! ends with this process, which `--max-time` limits.
+//! Runs ptxas with the arguments that NVIDIA's tileiras uses. The files of ptxas are in memory, so none remains even if this
+//! process is killed. ptxas ends with this process, whose time `--max-time` limits.
 
 use crate::source;
 use base::diag::{Diagnostic, Result};
@@ -11,7 +11,7 @@ pub(crate) struct Job<'a> {
     pub(crate) chip: &'a str,
     pub(crate) opt_level: u32,
     pub(crate) sanitize: bool,
-    /// Additional options of the user.
+    /// Additional options from the user.
     pub(crate) options: &'a str,
     pub(crate) text: &'a str,
     pub(crate) host_object: &'a [u8],
@@ -21,18 +21,19 @@ pub(crate) struct Job<'a> {
     pub(crate) memory: Option<u64>,
 }
 
-/// The cubin, and the messages of ptxas.
+/// The cubin, the messages of ptxas, and its command line.
 pub(crate) struct Assembled {
     pub(crate) cubin: Vec<u8>,
     pub(crate) messages: Vec<String>,
     pub(crate) command: String,
 }
 
-/// A program to run as ptxas.
+/// The path of the program to run as ptxas.
 pub(crate) struct Ptxas(pub(crate) PathBuf);
 
 impl Ptxas {
-    /// Assembles. If this ptxas is too old for the `.version`, retries with a lower one.
+    /// Assembles the PTX. If ptxas is too old for the `.version` of the PTX, assembles it again with the highest version that
+    /// ptxas supports.
     pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
         match self.attempt(job)? {
             Ok(assembled) => Ok(assembled),
@@ -47,8 +48,9 @@ impl Ptxas {
     }
 
     fn attempt(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
-        let failed =
-            |what: &str, error: std::io::Error| Diagnostic::io("LNK012", format!("cannot {what}: {}", common::plain(&error)));
+        let failed = |what: &str, error: std::io::Error| {
+            Diagnostic::io("LNK012", format!("cannot {what}: {}", common::os_error_text(&error)))
+        };
         let file = |name: &str, bytes: &[u8]| MemoryFile::new(name, bytes).map_err(|error| failed("make a temporary file", error));
         let (ptx, host, out) = (file("ptx", job.text.as_bytes())?, file("host", job.host_object)?, file("cubin", &[])?);
         let mut command = Command::new(&self.0);
@@ -83,7 +85,7 @@ impl Ptxas {
     }
 }
 
-/// The highest supported version in the error of an older ptxas.
+/// The highest PTX version that an older ptxas supports, from its error message.
 fn highest_version(messages: &[String]) -> Option<(u32, u32)> {
     let line = messages.iter().find(|line| line.contains("Unsupported .version"))?;
     let version = line.rsplit_once("current version is '")?.1.split('\'').next()?;
@@ -95,8 +97,8 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Rewrites the text for a ptxas that supports at most `version`. `.language` is only a label, and exists from 9.2 on. Embedded
-/// source text is unchanged.
+/// Rewrites the PTX for a ptxas that supports at most `version`. PTX before 9.2 has no `.language`; it is only a label, so it is
+/// removed. Embedded source text is unchanged.
 fn lower_version(text: &str, version: (u32, u32)) -> String {
     let keeps_language = version >= (9, 2);
     let begins = |line: &str, word: &str| line.trim_start().starts_with(word);
@@ -120,7 +122,10 @@ mod tests {
         assert_eq!(lower_version(text, (9, 1)), ".version 9.1\n.target sm_80\n{ }\n");
         assert_eq!(lower_version(text, (9, 3)), ".version 9.3\n.target sm_80\n.language 7\n{ }\n");
         assert_eq!(highest_version(&["ptxas fatal : something else".into()]), None);
-        let carries = ".version 9.4\n.source_begin\n.version 9.4\n.language 7\n.source_end\n.language 7\n";
-        assert_eq!(lower_version(carries, (9, 1)), ".version 9.1\n.source_begin\n.version 9.4\n.language 7\n.source_end\n");
+        let with_embedded_source = ".version 9.4\n.source_begin\n.version 9.4\n.language 7\n.source_end\n.language 7\n";
+        assert_eq!(
+            lower_version(with_embedded_source, (9, 1)),
+            ".version 9.1\n.source_begin\n.version 9.4\n.language 7\n.source_end\n"
+        );
     }
 }

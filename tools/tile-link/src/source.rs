@@ -1,4 +1,5 @@
-//! The parts of a PTX file that linking needs: envelope, target, entries. PTX of other compilers, without an envelope, is accepted.
+//! The parts of a PTX file that linking needs: envelope, target, kernels. PTX of other compilers has no envelope and is accepted
+//! too.
 
 use crate::maps::Maps;
 use base::diag::{Diagnostic, Result};
@@ -12,7 +13,7 @@ pub(crate) struct Source {
     pub(crate) chip: String,
     /// The kernels, in order.
     pub(crate) entries: Vec<String>,
-    /// The tensor maps of their hidden parameters; empty if no kernel has any.
+    /// The tensor maps of the kernels' hidden parameters; empty if no kernel has hidden parameters.
     pub(crate) maps: Vec<Maps>,
 }
 
@@ -21,17 +22,17 @@ impl Source {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).in_input(name, Some(error.valid_up_to() as u64))
         })?;
-        let head = ptx::head(text);
-        let envelope = match head.lines().any(|line| line.starts_with(base::envelope::LINE)) {
+        let head = ptx::leading_comments(text);
+        let envelope = match head.lines().any(|line| line.starts_with(base::envelope::LINE_PREFIX)) {
             true => Envelope::from_lines(head, name)?.0,
-            false => foreign(),
+            false => envelope_of_foreign_ptx(),
         };
         if envelope.format != "ptx" {
             let message =
                 format!("{name} is {} v{} from {}; this tool reads ptx", envelope.format, envelope.version, envelope.producer);
             return Err(Diagnostic::invalid("LNK002", message));
         }
-        let chip = code(text)
+        let chip = ptx_lines(text)
             .find_map(|line| line.strip_prefix(".target"))
             .and_then(|rest| rest.split([',', ' ', '\t']).find(|w| !w.is_empty()));
         let chip = chip.ok_or_else(|| Diagnostic::invalid("LNK003", format!("{name} has no .target line, so it is not PTX")))?;
@@ -42,7 +43,7 @@ impl Source {
                 format!("{name} is for {chip} in its .target line, but for {target} in its envelope"),
             ));
         }
-        let entries: Vec<String> = code(text).filter_map(entry_name).map(str::to_string).collect();
+        let entries: Vec<String> = ptx_lines(text).filter_map(entry_name).map(str::to_string).collect();
         // Parsing the PTX is slow, so do it only for hidden parameters.
         let maps = match text.contains(".hidden") {
             true => Maps::of(text, &Recipe::all(head.lines())?, envelope.target)?,
@@ -52,18 +53,18 @@ impl Source {
     }
 }
 
-/// The trimmed lines, without embedded source text.
-fn code(text: &str) -> impl Iterator<Item = &str> {
+/// The trimmed lines of the PTX, without embedded source text.
+fn ptx_lines(text: &str) -> impl Iterator<Item = &str> {
     lines(text).filter(|(_, is_own)| *is_own).map(|(line, _)| line.trim_start())
 }
 
-/// All lines, each with whether it is PTX (not embedded source text).
+/// All lines, each with whether it is PTX rather than embedded source text.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
-    let mut inside = false;
+    let mut in_source = false;
     text.lines().map(move |line| {
-        let before = inside;
-        inside = (inside || line.trim_start().starts_with(".source_begin")) && !line.contains(".source_end");
-        (line, !before && !inside)
+        let was_in_source = in_source;
+        in_source = (in_source || line.trim_start().starts_with(".source_begin")) && !line.contains(".source_end");
+        (line, !was_in_source && !in_source)
     })
 }
 
@@ -74,7 +75,7 @@ fn entry_name(line: &str) -> Option<&str> {
     Some(name.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or(name)).filter(|name| !name.is_empty())
 }
 
-fn foreign() -> Envelope {
+fn envelope_of_foreign_ptx() -> Envelope {
     Envelope {
         format: "ptx".into(),
         version: 0,

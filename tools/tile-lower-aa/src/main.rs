@@ -30,7 +30,7 @@ fn main() -> std::process::ExitCode {
 fn lower(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
     // Like every tool, this one also reads bytecode and its text form.
     let source = session.input()?;
-    source.refuse_cut()?;
+    source.refuse_truncated()?;
     let producer = session.producer();
     let input = session.timed("decode", |_| tileir::import::open(&source.bytes, &source.name, &producer))?;
     let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());

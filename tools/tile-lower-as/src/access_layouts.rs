@@ -1,6 +1,6 @@
 //! Purpose: choose the vector width of every memory access and the layout with the widest vectors (coalescing).
 //! Requires: facts about divisibility, contiguity and constancy.
-//! Establishes: an access of `1 << bits` contiguous elements is aligned to its size, and bounds or masks cut only between vectors.
+//! Establishes: an access of `1 << bits` contiguous elements is aligned to its size, and no bound or mask edge is inside a vector.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `Coalesce` and `AxisInfo`; LLVM's `LoadStoreVectorizer`.
 
@@ -56,8 +56,8 @@ impl Accesses {
                 // Atomics take one element at a time. Adjacent elements are in adjacent lanes, which cover full sectors.
                 Op::ReduceView { view, .. } => planner.view(*view, 0),
                 Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.multicast(*view)?,
-                // For scattered pointers no layout is better than their own.
-                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => {
+                // For scattered pointers no layout is better than the layout of the pointers.
+                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.has_neighbours(*ptr) => {
                     planner.pointers(*ptr, None, 0)?
                 }
                 _ => return None,
@@ -65,7 +65,7 @@ impl Accesses {
             Some((op, access))
         };
         let mut accesses = function.body.walk(function.region).into_iter().filter_map(plan).collect();
-        unify_vector_widths::agree(function, &mut accesses, warp_bits);
+        unify_vector_widths::unify(function, &mut accesses, warp_bits);
         Accesses(accesses)
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&AccessPlan> {
@@ -73,7 +73,8 @@ impl Accesses {
     }
 }
 
-/// A blocked layout with the bits in `order`, whose vectors are as wide as allowed while all threads have elements.
+/// A blocked layout with the bits in `order`. Its vectors have up to `1 << widest_bits` elements, but fewer if threads would
+/// otherwise have no elements.
 pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
     let threads = (LANE_BITS + warp_bits) as u32;
     let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(threads));
@@ -81,7 +82,7 @@ pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> Acce
     AccessPlan { vector_bits, layout, order: order.to_vec(), copy: None }
 }
 
-/// The layout of a tile that no access determines: rows along lanes.
+/// The layout of a tile whose layout no access determines: consecutive elements of a row are in vectors of a thread, then in lanes.
 pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Layout {
     let order: Vec<u32> = (0..element_count(shape).trailing_zeros()).collect();
     let row = shape.last().map_or(0, |extent| extent.trailing_zeros());
@@ -99,12 +100,12 @@ impl AccessPlanner<'_> {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let gathers = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
         let contiguous = (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !gathers(t));
-        let Some(t) = contiguous else { return self.ordered(&view.tile, None, 0) };
-        let Some(facts) = self.facts.memref(value) else { return self.ordered(&view.tile, contiguous, 0) };
+        let Some(t) = contiguous else { return self.blocked_along(&view.tile, None, 0) };
+        let Some(facts) = self.facts.memref(value) else { return self.blocked_along(&view.tile, contiguous, 0) };
         let piece = view_width(&facts, view, t);
-        let whole = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
-        let copy = Some(Pieces { dim: t, bits: piece, whole: whole == piece || common::fault_injected("as.whole") });
-        AccessPlan { copy, ..self.ordered(&view.tile, contiguous, whole.min(widest)) }
+        let in_bounds_bits = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
+        let copy = Some(Pieces { dim: t, bits: piece, whole: in_bounds_bits == piece || common::fault_injected("as.whole") });
+        AccessPlan { copy, ..self.blocked_along(&view.tile, contiguous, in_bounds_bits.min(widest)) }
     }
 
     /// Multimem instructions take full words: pairs of 16-bit elements. The caller guarantees word alignment of the address and of
@@ -114,17 +115,17 @@ impl AccessPlanner<'_> {
         let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];
         let contiguous = (0..view.tile.len()).find(|&t| stride(t) == Some(1));
         if view.memref.elem.bits() != 16 {
-            return Some(self.ordered(&view.tile, contiguous, 0));
+            return Some(self.blocked_along(&view.tile, contiguous, 0));
         }
         let first = contiguous.filter(|&t| view.tile[t] > 1)?;
         let at_words = (0..view.tile.len()).all(|t| t == first || stride(t).is_none_or(|stride| stride % 2 == 0));
-        let AccessPlan { order, .. } = self.ordered(&view.tile, Some(first), 1);
+        let AccessPlan { order, .. } = self.blocked_along(&view.tile, Some(first), 1);
         let layout = Layout::blocked(&order, 1, self.warp_bits);
         at_words.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
     }
 
-    /// The layout with elements along one dimension in registers first, then in lanes.
-    fn ordered(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
+    /// The access with a blocked layout whose elements along dimension `first` are in registers first, then in lanes.
+    fn blocked_along(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
         let strides = Strides::of(shape);
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
         let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
@@ -138,8 +139,8 @@ impl AccessPlanner<'_> {
         matches!(op, Some(Op::Core(Core::Permute { order, .. })) if order.last().is_some_and(|last| *last as usize + 1 != order.len()))
     }
 
-    /// Lets lanes of a warp store one memory line of several rows instead of one row after the other. The lanes read shared memory
-    /// across rows, where elements that are adjacent in memory are a row apart, on the same bank.
+    /// Lets the lanes of a warp store a 128-byte line of each of several rows, instead of a long part of one row. Reason: the tile
+    /// is permuted through shared memory. There, elements that are adjacent in global memory are a row apart, on the same bank.
     fn by_lines(&self, access: AccessPlan, tile: Value) -> AccessPlan {
         let (elem, shape) = self.function.body.ty(tile).tile().expect("tiles are stored");
         let line = (LINE / elem.bytes().max(1)).ilog2() as usize;
@@ -158,7 +159,7 @@ impl AccessPlanner<'_> {
     }
 
     /// Whether some pointers of a tile are adjacent.
-    fn neighbours(&self, ptr: Value) -> bool {
+    fn has_neighbours(&self, ptr: Value) -> bool {
         let dims = self.function.body.ty(ptr).tile().map_or(0, |(_, shape)| shape.len());
         (0..dims).any(|dim| self.facts.axis(ptr, dim).contiguity > 1)
     }
@@ -179,7 +180,7 @@ impl AccessPlanner<'_> {
                 .max(1)
         };
         let first = (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
-        Some(self.ordered(shape, first, first.map_or(0, |dim| width(dim).ilog2()).min(widest)))
+        Some(self.blocked_along(shape, first, first.map_or(0, |dim| width(dim).ilog2()).min(widest)))
     }
 }
 
@@ -188,7 +189,7 @@ fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
     let bytes = u64::from(view.memref.elem.bytes());
     let dim = view.dim_map[t] as usize;
     let step = u64::from(view.kind.step(&view.tile, t));
-    let across = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
+    let other_strides = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
     let limits = [WIDEST / bytes, u64::from(view.tile[t]), facts.base / bytes, step & step.wrapping_neg()];
-    limits.into_iter().chain(across.filter(|_| !common::fault_injected("as.width"))).min().unwrap_or(1).max(1).ilog2()
+    limits.into_iter().chain(other_strides.filter(|_| !common::fault_injected("as.width"))).min().unwrap_or(1).max(1).ilog2()
 }

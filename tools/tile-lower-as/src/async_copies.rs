@@ -9,7 +9,7 @@
 //! See also: Triton's `LowerLoops` and `TMALowering`; CUTLASS `SM80_CP_ASYNC` and `SM90_TMA_LOAD`.
 
 use crate::access_layouts::{Accesses, Pieces};
-use crate::async_copy_non_mma_loads::{Prefetch, RowLoads};
+use crate::async_copy_non_mma_loads::{NonMmaCopies, Prefetch};
 use crate::lowering_plan::{Choices, LoweringPlan};
 use crate::mma_selection::{self, MmaSelection, MmaSelections, OperandSource};
 use crate::operands::{self, MAX_BETWEEN, Uses};
@@ -53,24 +53,24 @@ const NO_CAPACITY: &str = "shared memory does not fit it besides the other copie
 #[derive(Clone)]
 pub(crate) struct Copy {
     pub(crate) buffer: BufferInfo,
-    pub(crate) by: By,
+    pub(crate) by: CopyMethod,
     /// The readers of the buffer.
     pub(crate) readers: Readers,
 }
 
 #[derive(Clone)]
-pub(crate) enum By {
+pub(crate) enum CopyMethod {
     /// `cp.async` in pieces of `bytes`, distributed over threads by `layout`. `whole`: no bound cuts through a piece.
     Pieces { layout: Layout, bytes: u32, whole: bool },
     /// TMA, with a tensor map.
     Tma(Map),
 }
 
-impl std::fmt::Display for By {
+impl std::fmt::Display for CopyMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            By::Pieces { bytes, .. } => write!(f, "by cp.async in pieces of {bytes} bytes"),
-            By::Tma(map) => write!(f, "by TMA in tiles of {} bytes", map.tile_bytes()),
+            CopyMethod::Pieces { bytes, .. } => write!(f, "by cp.async in pieces of {bytes} bytes"),
+            CopyMethod::Tma(map) => write!(f, "by TMA in tiles of {} bytes", map.tile_bytes()),
         }
     }
 }
@@ -78,7 +78,7 @@ impl std::fmt::Display for By {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// MMAs read their fragments, or the values from which fragments are computed.
-    MmaSelections,
+    Mmas,
     /// The loop reads the full tile into registers and computes from it.
     Registers,
 }
@@ -89,22 +89,23 @@ struct InPlace {
     transposed: bool,
 }
 
-/// The copies of a function by load, and why other MMA operands are loaded to registers.
+/// The copies of a function by load, and the reasons why other MMA operands are loaded to registers.
 #[derive(Default)]
 pub(crate) struct Copies {
     copies: BTreeMap<OpId, Copy>,
     /// TMA copies that reuse the buffer of an earlier copy in their loop, after its MMAs have read it.
     alternating: BTreeMap<OpId, OpId>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
-    /// Why `cp.async` executes copies that TMA might.
+    /// The loads that TMA does not copy, with the reasons. They may be `cp.async` copies.
     pub(crate) no_tma: Vec<(OpId, &'static str)>,
 }
 
-/// The reads of a buffer by MMAs: fragment layouts, and whether `wgmma` or `tcgen05` reads it in place.
+/// The reads of a buffer by MMAs: the layouts of fragments that threads load, and whether `wgmma` or `tcgen05` reads the buffer in
+/// place.
 #[derive(Default)]
-pub(crate) struct Reads {
+pub(crate) struct MmaReads {
     pub(crate) fragments: Vec<Layout>,
-    pub(crate) groups: bool,
+    pub(crate) in_place: bool,
 }
 
 impl Copies {
@@ -145,11 +146,11 @@ impl Copies {
                     Err(reason) => found.declined.push((load, reason)),
                 }
             }
-            let RowLoads { copies, declined } = planner.rows(op, |load| !plan.exceeding_capacity.contains(&load));
+            let NonMmaCopies { copies, declined } = planner.non_mma_copies(op, |load| !plan.exceeding_capacity.contains(&load));
             found.copies.extend(copies);
             found.declined.extend(declined);
-            found.settle_tma(&planner, block, budget::shared_memory(target));
-            found.fit(&planner, &body.blocks[block].ops, budget::shared_memory(target));
+            found.drop_unprofitable_tma(&planner, block, budget::shared_memory(target));
+            found.drop_exceeding(&planner, &body.blocks[block].ops, budget::shared_memory(target));
         }
         found.before_loops(&planner, plan);
         found
@@ -159,7 +160,7 @@ impl Copies {
     fn before_loops(&mut self, planner: &CopyPlanner<'_>, plan: &LoweringPlan) {
         let function = planner.function;
         let entry = Some(function.entry());
-        let by_tma = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+        let by_tma = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
         if planner.tma_copies == TmaChoice::Never || !function.body.ops.ids().any(|op| by_tma(&op)) {
             return;
         }
@@ -184,21 +185,21 @@ impl Copies {
     }
 
     /// Replaces the TMA copies of a loop by `cp.async` unless they are profitable.
-    fn settle_tma(&mut self, planner: &CopyPlanner<'_>, block: Block, capacity: u32) {
+    fn drop_unprofitable_tma(&mut self, planner: &CopyPlanner<'_>, block: Block, capacity: u32) {
         let ops = &planner.function.body.blocks[block].ops;
         let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
-        let (tma_copies, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, By::Tma(_)));
-        let pays = |load: &OpId| planner.reaches_async_mma(planner.function.body.result(*load));
-        let mut has_capacity = self.has_capacity(planner, ops, &tma_copies, capacity);
-        if !has_capacity && pieces.is_empty() {
-            self.alternate(planner, ops, &tma_copies);
-            has_capacity = self.has_capacity(planner, ops, &tma_copies, capacity);
+        let (tma_copies, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, CopyMethod::Tma(_)));
+        let feeds_async_mma = |load: &OpId| planner.reaches_async_mma(planner.function.body.result(*load));
+        let mut is_feasible = self.two_stages_fit(planner, ops, &tma_copies, capacity);
+        if !is_feasible && pieces.is_empty() {
+            self.share_buffers(planner, ops, &tma_copies);
+            is_feasible = self.two_stages_fit(planner, ops, &tma_copies, capacity);
         }
-        if !has_capacity && pieces.is_empty() {
-            has_capacity = self.pays_single_buffered(planner, ops, &tma_copies, capacity);
+        if !is_feasible && pieces.is_empty() {
+            is_feasible = self.pays_single_buffered(planner, ops, &tma_copies, capacity);
         }
-        let reason = match (pieces.is_empty(), has_capacity) {
-            (false, _) if planner.tma_copies == TmaChoice::WherePays && !tma_copies.iter().any(pays) => {
+        let reason = match (pieces.is_empty(), is_feasible) {
+            (false, _) if planner.tma_copies == TmaChoice::WherePays && !tma_copies.iter().any(feeds_async_mma) => {
                 "threads copy another operand of its loop and wait for all copies at once"
             }
             (_, false) => "shared memory does not fit two stages of each operand besides the loop's stores",
@@ -217,48 +218,48 @@ impl Copies {
 
     /// Whether two stages fit. Multi-stage TMA buffers share memory with no other buffer of the loop. They pay off only if one
     /// stage is filled while another one is read.
-    fn has_capacity(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
-        self.have_capacity(planner, ops, tma_copies, (2, capacity))
+    fn two_stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
+        self.stages_fit(planner, ops, tma_copies, (2, capacity))
     }
 
-    /// Whether single-buffered TMA is profitable: no MMA reads all buffers, so one loads while another one is consumed, and
-    /// `cp.async` could not double-buffer the largest copy either.
+    /// Whether single-buffered TMA is profitable: no MMA reads all buffers, so TMA fills one buffer while an MMA reads another one,
+    /// and `cp.async` could not double-buffer the largest copy either.
     fn pays_single_buffered(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         let read = |load: &OpId| planner.uses.ends(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
         let all: Vec<BTreeSet<OpId>> = tma_copies.iter().map(read).collect();
         let by_all = |op: &OpId| all.iter().all(|read| read.contains(op));
         let largest = tma_copies.iter().map(|op| self.copies[op].buffer.bytes()).max().unwrap_or(0);
-        let is_tight = !self.have_capacity(planner, ops, tma_copies, (1, capacity.saturating_sub(largest)));
-        is_tight && !all.iter().flatten().any(by_all) && self.have_capacity(planner, ops, tma_copies, (1, capacity))
+        let is_tight = !self.stages_fit(planner, ops, tma_copies, (1, capacity.saturating_sub(largest)));
+        is_tight && !all.iter().flatten().any(by_all) && self.stages_fit(planner, ops, tma_copies, (1, capacity))
     }
 
     /// Whether this number of stages fits besides the operands that the loop stores for MMAs.
-    fn have_capacity(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], (stages, capacity): (u32, u32)) -> bool {
+    fn stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], (stages, capacity): (u32, u32)) -> bool {
         let own = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
         let bytes = own.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
-        let stored = ops.iter().flat_map(|op| planner.in_place(*op)).filter(|operand| !self.brings(planner, operand));
+        let stored = ops.iter().flat_map(|op| planner.in_place(*op)).filter(|operand| !self.is_copied_in_place(planner, operand));
         let stored = stored.map(|operand| planner.bytes(operand.value)).fold(0, u32::saturating_add);
         bytes.saturating_mul(stages).saturating_add(stored) <= capacity
     }
 
-    /// Lets TMA copies with equal buffers share one buffer if the MMAs of each precede the issue of the next.
-    fn alternate(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId]) {
+    /// Lets TMA copies with equal buffers share one buffer, if all MMAs that read a copy precede the load of the next copy.
+    fn share_buffers(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId]) {
         let body = &planner.function.body;
-        let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
+        let position: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
         // The first copy of each shared buffer, with the position of its last reader. A pipeline has one consumer role, so copies
         // for `tcgen05` (the MMA warp) and copies for other MMAs (compute warps) do not share buffers.
         let mut first: Vec<(OpId, usize)> = Vec::new();
         let by_warp_role = |load: OpId| planner.reaches_tensor_memory(body.result(load));
-        for load in tma_copies.iter().filter(|load| self.copies[*load].readers == Readers::MmaSelections) {
+        for load in tma_copies.iter().filter(|load| self.copies[*load].readers == Readers::Mmas) {
             let readers = planner.uses.ends(body.result(*load));
-            let read_at = |user: OpId| place.get(&user).copied().filter(|_| planner.mmas.get(user).is_some());
+            let read_at = |user: OpId| position.get(&user).copied().filter(|_| planner.mmas.get(user).is_some());
             let Some(read) = readers.into_iter().map(read_at).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max())
             else {
                 continue;
             };
             let alike = |(other, free): &&mut (OpId, usize)| {
                 let same = self.copies[other].buffer == self.copies[load].buffer && by_warp_role(*other) == by_warp_role(*load);
-                *free < place[load] && same
+                *free < position[load] && same
             };
             match first.iter_mut().find(alike) {
                 Some((other, free)) => {
@@ -270,20 +271,20 @@ impl Copies {
         }
     }
 
-    /// Whether a copy leaves an operand in shared memory as `wgmma` reads it; otherwise threads store it there.
-    fn brings(&self, planner: &CopyPlanner<'_>, operand: &InPlace) -> bool {
+    /// Whether a copy brings an operand to shared memory in the layout that `wgmma` reads. Otherwise threads store it there.
+    fn is_copied_in_place(&self, planner: &CopyPlanner<'_>, operand: &InPlace) -> bool {
         !operand.transposed
             && operands::loaded_by(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
     }
 
-    /// Drops copies of a loop until one stage of each live copy fits. A dropped copy may still pass its tile through shared memory
-    /// for a layout conversion, so the largest such tile must fit too. Drops the largest copy at the point of the highest demand
-    /// first.
-    fn fit(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], capacity: u32) {
-        let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
+    /// Drops copies of a loop until one stage of each live copy fits. The tile of a dropped copy may still pass through shared
+    /// memory for a layout conversion, so the largest dropped tile must fit, too. Drops the largest copy at the point of the
+    /// highest demand first.
+    fn drop_exceeding(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], capacity: u32) {
+        let position: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
         let last_use = |op: OpId| {
             let users = planner.uses.ends(planner.function.body.result(op));
-            users.into_iter().filter_map(|user| place.get(&user)).max().copied()
+            users.into_iter().filter_map(|user| position.get(&user)).max().copied()
         };
         let liveness: Vec<(OpId, usize, usize)> = ops
             .iter()
@@ -291,19 +292,20 @@ impl Copies {
             .filter(|(_, op)| self.copies.contains_key(*op))
             .map(|(at, op)| (*op, at, last_use(*op).unwrap_or(ops.len())))
             .collect();
-        let mut passing = 0;
+        let mut converted_bytes = 0;
         loop {
             let alive = |at: usize| {
                 let here = liveness.iter().filter(move |(_, first, last)| (*first..=*last).contains(&at));
                 here.filter_map(|(op, ..)| Some((self.copies.get(op)?.buffer.bytes(), *op))).collect::<Vec<_>>()
             };
-            let together = |alive: &Vec<(u32, OpId)>| alive.iter().fold(passing, |sum: u32, (bytes, _)| sum.saturating_add(*bytes));
-            let fullest = liveness.iter().map(|(_, first, _)| alive(*first)).max_by_key(together);
-            let largest = fullest.filter(|alive| together(alive) > capacity).and_then(|alive| alive.into_iter().max());
+            let live_bytes =
+                |alive: &Vec<(u32, OpId)>| alive.iter().fold(converted_bytes, |sum: u32, (bytes, _)| sum.saturating_add(*bytes));
+            let fullest = liveness.iter().map(|(_, first, _)| alive(*first)).max_by_key(live_bytes);
+            let largest = fullest.filter(|alive| live_bytes(alive) > capacity).and_then(|alive| alive.into_iter().max());
             let Some((bytes, largest)) = largest else { return };
             self.copies.remove(&largest);
             self.declined.push((largest, NO_CAPACITY));
-            passing = passing.max(bytes);
+            converted_bytes = converted_bytes.max(bytes);
         }
     }
 
@@ -319,8 +321,8 @@ impl Copies {
     }
 }
 
-/// The pieces of a `cp.async` copy: their dimension; for the other fields see [`By::Pieces`].
-struct Copied {
+/// The pieces of a `cp.async` copy: their dimension; for the other fields see [`CopyMethod::Pieces`].
+struct PieceCopy {
     dim: usize,
     layout: Layout,
     bytes: u32,
@@ -367,14 +369,14 @@ impl CopyPlanner<'_> {
         self.copy(op, block, self.pieces(op)?)
     }
 
-    /// The copy of a load from whose buffer the full tile is read into registers, for any users.
-    pub(crate) fn row(&self, op: OpId) -> Result<Copy, &'static str> {
+    /// The copy of a load whose tile threads then read from the buffer into registers, for any users.
+    pub(crate) fn register_copy(&self, op: OpId) -> Result<Copy, &'static str> {
         let assigned_layout = self.accesses.get(op).map(|access| access.layout.clone());
         Ok(self.buffered(op, self.pieces(op)?, (Readers::Registers, assigned_layout.into_iter().collect())))
     }
 
     /// The `cp.async` pieces of a view's tile.
-    fn pieces(&self, op: OpId) -> Result<Copied, &'static str> {
+    fn pieces(&self, op: OpId) -> Result<PieceCopy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier checks that views are views") };
@@ -400,20 +402,20 @@ impl CopyPlanner<'_> {
         let others = (0..shape.len()).rev().filter(|other| *other != dim);
         let order: Vec<u32> = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim)).collect();
         let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
-        Ok(Copied { dim, layout, bytes, whole })
+        Ok(PieceCopy { dim, layout, bytes, whole })
     }
 
-    fn copy(&self, op: OpId, block: Block, copied: Copied) -> Result<Copy, &'static str> {
+    fn copy(&self, op: OpId, block: Block, copied: PieceCopy) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
         let read = match self.readers(value, Some(block), 0) {
-            Some(Reads { groups: true, .. }) => {
-                let Copied { dim, layout, bytes, whole } = copied;
+            Some(MmaReads { in_place: true, .. }) => {
+                let PieceCopy { dim, layout, bytes, whole } = copied;
                 let buffer =
                     wgmma_atoms::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
-                return Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers: Readers::MmaSelections });
+                return Ok(Copy { buffer, by: CopyMethod::Pieces { layout, bytes, whole }, readers: Readers::Mmas });
             }
-            Some(Reads { fragments, .. }) => (Readers::MmaSelections, fragments),
+            Some(MmaReads { fragments, .. }) => (Readers::Mmas, fragments),
             // Other users would hold the tile in registers for long.
             None if !self.uses.reaches_only_mmas(value) => return Err("an op other than an MMA uses it"),
             None => {
@@ -422,20 +424,20 @@ impl CopyPlanner<'_> {
                     .and_then(|assigned_layout| self.read_directly(value, block, copied.dim, &copied.layout, assigned_layout));
                 directly.map_or_else(
                     || (Readers::Registers, assigned_layout.cloned().into_iter().collect()),
-                    |desired| (Readers::MmaSelections, desired),
+                    |desired| (Readers::Mmas, desired),
                 )
             }
         };
         Ok(self.buffered(op, copied, read))
     }
 
-    /// A copy to a buffer whose swizzle suits the copy and its readers.
-    fn buffered(&self, op: OpId, copied: Copied, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
-        let Copied { dim, layout, bytes, whole } = copied;
+    /// A copy to a buffer whose swizzle has the fewest wavefronts for the copy and its readers.
+    fn buffered(&self, op: OpId, copied: PieceCopy, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
+        let PieceCopy { dim, layout, bytes, whole } = copied;
         let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
         let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
         let buffer = smem_swizzles::buffer(elem, shape, dim, &accesses);
-        Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers }
+        Copy { buffer, by: CopyMethod::Pieces { layout, bytes, whole }, readers }
     }
 
     /// The copy of a load through pointers, whose vectors are the pieces.
@@ -461,24 +463,24 @@ impl CopyPlanner<'_> {
         let strides = Strides::of(shape);
         let neighbour = access.layout.register.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
-        self.copy(op, block, Copied { dim, layout: access.layout.clone(), bytes, whole: true })
+        self.copy(op, block, PieceCopy { dim, layout: access.layout.clone(), bytes, whole: true })
     }
 
     fn is_zero(&self, value: Value) -> bool {
-        let made = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
-        matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
+        let definition = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
+        matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// How MMAs in a block, or in any block, read a value; none if another op reads it.
-    pub(crate) fn readers(&self, value: Value, block: Option<Block>, between: u32) -> Option<Reads> {
+    /// How MMAs read a value, in `block` or, without it, in any block. `None` if another op reads the value.
+    pub(crate) fn readers(&self, value: Value, block: Option<Block>, between: u32) -> Option<MmaReads> {
         let body = &self.function.body;
-        let mut found = Reads::default();
+        let mut found = MmaReads::default();
         let fragments = &mut found.fragments;
         for &user in self.uses.users(value) {
             if block.is_some_and(|block| self.blocks[user.0 as usize] != Some(block)) || between > MAX_BETWEEN {
                 return None;
             }
-            let behind = || self.readers(body.result(user), block, between + 1);
+            let reads_of_result = || self.readers(body.result(user), block, between + 1);
             match &body.ops[user].kind {
                 kind @ (Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. }) => match self.mmas.get(user) {
                     Some(MmaSelection::Sync { a, b, scales, .. }) if *acc != value => {
@@ -509,25 +511,25 @@ impl CopyPlanner<'_> {
                     {
                         for (_, place) in [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value) {
                             fragments.extend(place.layout().cloned());
-                            found.groups |= place.layout().is_none();
+                            found.in_place |= place.layout().is_none();
                         }
                     }
                     _ => return None,
                 },
                 Op::Core(Core::Permute { order, .. }) => {
                     let shape = body.ty(body.result(user)).tile().expect("a permutation is of tiles").1;
-                    let Reads { fragments: all, groups } = behind()?;
+                    let MmaReads { fragments: all, in_place } = reads_of_result()?;
                     fragments.extend(all.iter().map(|layout| layout.unpermute(shape, order)));
-                    found.groups |= groups;
+                    found.in_place |= in_place;
                 }
                 Op::Core(Core::Reshape { .. }) => {
-                    let Reads { fragments: all, groups } = behind()?;
+                    let MmaReads { fragments: all, in_place } = reads_of_result()?;
                     fragments.extend(all);
-                    found.groups |= groups;
+                    found.in_place |= in_place;
                 }
                 // `wgmma` cannot convert an operand.
                 Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => {
-                    let Reads { fragments: all, .. } = behind().filter(|reads| !reads.groups)?;
+                    let MmaReads { fragments: all, .. } = reads_of_result().filter(|reads| !reads.in_place)?;
                     fragments.extend(all);
                 }
                 _ => return None,
@@ -543,7 +545,7 @@ impl CopyPlanner<'_> {
             TmaChoice::Never => false,
             TmaChoice::WherePays => {
                 let ops = &self.function.body.blocks[block].ops;
-                self.target.has(Feature::Tma) && ops.iter().any(|op| self.reads_in_place(*op) || self.mma_by_warps(*op))
+                self.target.has(Feature::Tma) && ops.iter().any(|op| self.reads_in_place(*op) || self.is_mma_sync(*op))
             }
             TmaChoice::WherePossible => true,
         }
@@ -554,7 +556,7 @@ impl CopyPlanner<'_> {
         matches!(self.mmas.get(op), Some(MmaSelection::Group { .. } | MmaSelection::Tensor { .. }))
     }
 
-    fn mma_by_warps(&self, op: OpId) -> bool {
+    fn is_mma_sync(&self, op: OpId) -> bool {
         matches!(self.mmas.get(op), Some(MmaSelection::Sync { .. }))
     }
 
@@ -590,19 +592,19 @@ impl CopyPlanner<'_> {
         tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
     }
 
-    /// Whether fragment reads from a TMA-filled buffer have so many bank conflicts that `cp.async` to a better swizzled buffer is
-    /// faster, including the wavefronts of its writes.
-    pub(crate) fn meets_banks(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
+    /// Whether fragment reads from a TMA-filled buffer have so many bank conflicts that `cp.async` to a buffer with another swizzle
+    /// takes fewer wavefronts, including its writes.
+    pub(crate) fn has_costly_bank_conflicts(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
         let inner = Strides::of(shape);
         let first = buffer.offsets.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| inner.mask(*dim) & first != 0).unwrap_or(shape.len() - 1);
         let reads: Vec<&Layout> = fragments.iter().collect();
-        let passes = |buffer: &BufferInfo| {
+        let wavefronts = |buffer: &BufferInfo| {
             fragments.iter().map(|layout| smem_swizzles::wavefronts(buffer, layout)).sum::<u32>() << self.warp_bits
         };
         let other = smem_swizzles::buffer(elem, shape, dim, &reads);
-        passes(buffer) > passes(&other) && passes(buffer) >= passes(&other) + buffer.bytes() / smem_swizzles::LINE
+        wavefronts(buffer) > wavefronts(&other) && wavefronts(buffer) >= wavefronts(&other) + buffer.bytes() / smem_swizzles::LINE
     }
 
     fn bits(&self, value: Value) -> Option<u32> {

@@ -35,47 +35,48 @@ impl Prefetch {
     }
 }
 
-/// The least number of stages with which copies can be prefetched.
+/// Minimum stages of a prefetched copy.
 const STAGES: u32 = 2;
 
-/// The copies of a loop, and why its other loads are none.
+/// The copies of a loop, and the reasons why its other loads are not copied.
 #[derive(Default)]
-pub(crate) struct RowLoads {
+pub(crate) struct NonMmaCopies {
     pub(crate) copies: Vec<(OpId, Copy)>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
 }
 
 impl CopyPlanner<'_> {
     /// The non-MMA loads of a `for` that become copies.
-    pub(crate) fn rows(&self, for_op: OpId, may_copy: impl Fn(OpId) -> bool) -> RowLoads {
+    pub(crate) fn non_mma_copies(&self, for_op: OpId, may_copy: impl Fn(OpId) -> bool) -> NonMmaCopies {
         let body = &self.function.body;
-        let mut rows = RowLoads::default();
+        let mut non_mma = NonMmaCopies::default();
         let desired = match self.prefetch {
             Prefetch::Never => false,
             Prefetch::WherePays => is_persistent(body, for_op, core),
             Prefetch::WherePossible => true,
         };
-        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind).filter(|_| desired && self.is_plain(for_op)) else {
-            return rows;
+        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind).filter(|_| desired && self.is_simple_loop(for_op))
+        else {
+            return non_mma;
         };
         let block = body.block_of(*region);
         let is_load = |op: &OpId| matches!(body.ops[*op].kind, Op::LoadView { .. }) && !self.uses.reaches_mma(body.result(*op));
         for load in body.blocks[block].ops.iter().copied().filter(|op| is_load(op) && may_copy(*op)) {
-            match self.runs_ahead(load, for_op).and_then(|()| self.row(load)) {
-                Ok(copy) => rows.copies.push((load, copy)),
-                Err(reason) => rows.declined.push((load, reason)),
+            match self.can_be_prefetched(load, for_op).and_then(|()| self.register_copy(load)) {
+                Ok(copy) => non_mma.copies.push((load, copy)),
+                Err(reason) => non_mma.declined.push((load, reason)),
             }
         }
-        self.keep_what_fits(&mut rows);
-        if self.prefetch == Prefetch::WherePays && !self.pays(block, &rows) {
+        self.keep_what_fits(&mut non_mma);
+        if self.prefetch == Prefetch::WherePays && !self.pays(block, &non_mma) {
             let reason = "its loop or co-resident CTAs compute for about as long as its latency";
-            rows.declined.extend(rows.copies.drain(..).map(|(load, _)| (load, reason)));
+            non_mma.declined.extend(non_mma.copies.drain(..).map(|(load, _)| (load, reason)));
         }
-        rows
+        non_mma
     }
 
     /// Keeps the first copies that fit a CTA's share of shared memory with two stages each.
-    fn keep_what_fits(&self, rows: &mut RowLoads) {
+    fn keep_what_fits(&self, non_mma: &mut NonMmaCopies) {
         let capacity = budget::shared_memory(self.target) / self.co_resident_ctas;
         let taken = Cell::new(0u32);
         let has_capacity = |(_, copy): &(OpId, Copy)| {
@@ -84,14 +85,14 @@ impl CopyPlanner<'_> {
             taken.set(if fits { with } else { taken.get() });
             fits
         };
-        let (kept, without): (Vec<_>, Vec<_>) = std::mem::take(&mut rows.copies).into_iter().partition(has_capacity);
+        let (kept, without): (Vec<_>, Vec<_>) = std::mem::take(&mut non_mma.copies).into_iter().partition(has_capacity);
         let reason = "shared memory does not fit two stages of it besides the other prefetched copies of its loop";
-        rows.copies = kept;
-        rows.declined.extend(without.into_iter().map(|(load, _)| (load, reason)));
+        non_mma.copies = kept;
+        non_mma.declined.extend(without.into_iter().map(|(load, _)| (load, reason)));
     }
 
     /// Whether a loop contains no loop, no MMA and no early exit.
-    fn is_plain(&self, for_op: OpId) -> bool {
+    fn is_simple_loop(&self, for_op: OpId) -> bool {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return false };
         let end = body.terminator(body.block_of(*region));
@@ -104,7 +105,7 @@ impl CopyPlanner<'_> {
     }
 
     /// Whether a load can be issued in an earlier iteration, under the conditions of `tile-sched`.
-    fn runs_ahead(&self, load: OpId, for_op: OpId) -> Result<(), &'static str> {
+    fn can_be_prefetched(&self, load: OpId, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Op::LoadView { index, token, .. } = &body.ops[load].kind else { return Err("it is a load through pointers") };
         if token.is_some_and(|token| !self.is_of_loads(token)) {
@@ -117,17 +118,17 @@ impl CopyPlanner<'_> {
         self.are_counted(index, for_op)
     }
 
-    /// Whether the load latency takes more than a tenth of an iteration while no other CTA computes.
-    fn pays(&self, block: Block, rows: &RowLoads) -> bool {
-        let (rates, blocks) = (perf_model::rates(self.target), u64::from(self.co_resident_ctas));
-        let bytes = rows.copies.iter().map(|(_, copy)| copy.buffer.bytes()).fold(0, u32::saturating_add);
-        let waits = u64::from(rates.copy_latency(bytes));
-        let moves = waits - u64::from(rates.copy_latency(0));
-        let computes = self.work(block) / u64::from(rates.multiply_add);
-        let passes = 2 * u64::from(bytes) / u64::from(rates.shared);
-        let now = (waits + computes).max(blocks * moves.max(computes));
-        let ahead = blocks * moves.max(computes + passes);
-        !rows.copies.is_empty() && ahead * 10 <= now * 9
+    /// Whether prefetching saves at least a tenth of the estimated cycles of an iteration. All terms are cycles of the SM.
+    fn pays(&self, block: Block, non_mma: &NonMmaCopies) -> bool {
+        let (rates, ctas) = (perf_model::rates(self.target), u64::from(self.co_resident_ctas));
+        let bytes = non_mma.copies.iter().map(|(_, copy)| copy.buffer.bytes()).fold(0, u32::saturating_add);
+        let latency = u64::from(rates.copy_latency(bytes));
+        let transfer = latency - u64::from(rates.copy_latency(0));
+        let compute = self.work(block) / u64::from(rates.multiply_add);
+        let shared_memory = 2 * u64::from(bytes) / u64::from(rates.shared);
+        let without_prefetch = (latency + compute).max(ctas * transfer.max(compute));
+        let with_prefetch = ctas * transfer.max(compute + shared_memory);
+        !non_mma.copies.is_empty() && with_prefetch * 10 <= without_prefetch * 9
     }
 
     /// Elements that an iteration computes.

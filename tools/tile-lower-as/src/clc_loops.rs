@@ -18,15 +18,15 @@ use target_info::Feature;
 use tileaa::{Function, Op, Type};
 
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
-    let does = uses_clc(&function.body);
-    if !does && envelope.options.get("clc") != Some("on") {
+    let already_uses_clc = uses_clc(&function.body);
+    if !already_uses_clc && envelope.options.get("clc") != Some("on") {
         return Ok(function.clone());
     }
     if let Err(why) = can_steal(function, target) {
         let message = format!("cluster launch control: CTAs of '{}' cannot steal work: {why}", function.name);
         return Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc));
     }
-    if does {
+    if already_uses_clc {
         return Ok(function.clone());
     }
     envelope.log.push(LogEntry {
@@ -38,7 +38,7 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
         function: function.name.clone(),
         loc: function.loc,
     });
-    Ok(repeated(function))
+    Ok(wrap_in_clc_loop(function))
 }
 
 fn can_steal(function: &Function, target: Target) -> std::result::Result<(), String> {
@@ -53,12 +53,12 @@ fn can_steal(function: &Function, target: Target) -> std::result::Result<(), Str
 }
 
 /// Wraps the function body in a loop over tile blocks.
-fn repeated(function: &Function) -> Function {
+fn wrap_in_clc_loop(function: &Function) -> Function {
     let mut function = function.clone();
     let entry = function.entry();
     let ops = std::mem::take(&mut function.body.blocks[entry].ops);
     let (end, ops) = ops.split_last().expect("a function ends in a return");
-    let (before, repeated) = divided(&function, ops);
+    let (before, repeated) = separate_invariant_ops(&function, ops);
     function.body.blocks[entry].ops = before;
 
     let index = || Type::scalar(Scalar::I32);
@@ -82,29 +82,29 @@ fn repeated(function: &Function) -> Function {
 
 /// Separates the scalars and views that are the same for all tile blocks from the other ops. Tiles are not hoisted, because they
 /// would occupy registers across the loop.
-fn divided(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
+fn separate_invariant_ops(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
-    let mut same: BTreeSet<Value> = function.params().iter().copied().collect();
-    let is_same = |op: &OpId| {
+    let mut invariant: BTreeSet<Value> = function.params().iter().copied().collect();
+    let is_invariant = |op: &OpId| {
         let node = &body.ops[*op];
         let is_small = |value: &Value| match body.ty(*value) {
             Type::Tile { shape, .. } => shape.is_empty(),
             Type::MemRef(_) | Type::View(_) => true,
             Type::Token => false,
         };
-        let stays = matches!(&node.kind, Op::Core(core) if core.is_pure() && !matches!(core, Core::BlockId { .. }))
+        let can_hoist = matches!(&node.kind, Op::Core(core) if core.is_pure() && !matches!(core, Core::BlockId { .. }))
             && node.kind.regions().is_empty()
             && node.results.iter().all(is_small)
-            && node.kind.operands().iter().all(|value| same.contains(value));
-        if stays {
-            same.extend(&node.results);
+            && node.kind.operands().iter().all(|value| invariant.contains(value));
+        if can_hoist {
+            invariant.extend(&node.results);
         }
-        stays
+        can_hoist
     };
-    ops.iter().copied().partition(is_same)
+    ops.iter().copied().partition(is_invariant)
 }
 
-/// Replaces the tile block index by the one of the current iteration.
+/// Replaces the tile block index of the CTA by the index of the tile block that the current iteration computes.
 fn replace_block_ids(function: &mut Function, block: Block, iteration: Value) {
     let inside: Vec<OpId> = function.body.blocks[block].ops.clone();
     let nested = inside.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();

@@ -11,28 +11,28 @@ use numerics::Scalar;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// The most dots that move to one: each extends the live range of an accumulator.
-const MOST: usize = 3;
-/// The most ops that a dot moves across.
-const WINDOW: usize = 64;
+/// Maximum dots that move next to a dot. Reason: each extends the live range of an accumulator.
+const MAX_MOVED: usize = 3;
+/// Maximum ops that a dot moves across.
+const MAX_DISTANCE: usize = 64;
 
 pub(crate) fn run(function: &Function) -> Function {
     let mut function = function.clone();
     let blocks: Vec<base::Block> = function.body.blocks.ids().collect();
     for block in blocks {
-        let ordered = ordered(&function, &function.body.blocks[block].ops);
-        function.body.blocks[block].ops = ordered;
+        let reordered = reordered(&function, &function.body.blocks[block].ops);
+        function.body.blocks[block].ops = reordered;
     }
     base::text::compact(&function)
 }
 
-fn ordered(function: &Function, ops: &[OpId]) -> Vec<OpId> {
+fn reordered(function: &Function, ops: &[OpId]) -> Vec<OpId> {
     let mut ops = ops.to_vec();
     let mut at = 0;
     while at < ops.len() {
         let (mut end, mut read) = (at + 1, BTreeSet::new());
         read.extend(operands(function, ops[at]).into_iter().flatten());
-        while let Some(next) = next(function, &ops, end, &read).filter(|_| end - at <= MOST) {
+        while let Some(next) = next_sharing_dot(function, &ops, end, &read).filter(|_| end - at <= MAX_MOVED) {
             read.extend(operands(function, ops[next]).into_iter().flatten());
             ops[end..=next].rotate_right(1);
             end += 1;
@@ -43,23 +43,23 @@ fn ordered(function: &Function, ops: &[OpId]) -> Vec<OpId> {
 }
 
 /// The position of the next dot that shares an operand and could be at `end`.
-fn next(function: &Function, ops: &[OpId], end: usize, read: &BTreeSet<Value>) -> Option<usize> {
+fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read: &BTreeSet<Value>) -> Option<usize> {
     if read.is_empty() {
         return None;
     }
     let body = &function.body;
     // Values that are defined after `end` are not available there.
-    let mut made = BTreeSet::new();
-    for (at, op) in ops.iter().enumerate().skip(end).take(WINDOW) {
+    let mut defined_later = BTreeSet::new();
+    for (at, op) in ops.iter().enumerate().skip(end).take(MAX_DISTANCE) {
         let kind = &body.ops[*op].kind;
         let shares = operands(function, *op).is_some_and(|own| own.iter().any(|operand| read.contains(operand)));
-        if shares && !kind.operands().iter().any(|operand| made.contains(operand)) {
+        if shares && !kind.operands().iter().any(|operand| defined_later.contains(operand)) {
             return Some(at);
         }
         if !kind.is_pure() {
             return None;
         }
-        made.extend(body.ops[*op].results.iter().copied());
+        defined_later.extend(body.ops[*op].results.iter().copied());
     }
     None
 }

@@ -1,5 +1,6 @@
-//! Invariant *uniform trip count*: every warp role computes the same number of executions of an op. Only counted loops enclose it,
-//! and outside them only conditions on arguments. Producers and consumers of a pipeline then advance its stages in step.
+//! Invariant *uniform trip count*: every warp role computes the same number of executions of an op. Only counted loops enclose such
+//! an op, and outside these loops only conditions on arguments. Producers and consumers of a pipeline then visit the same number of
+//! stages.
 
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
@@ -8,8 +9,9 @@ use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
 /// The outermost `for` around an op, or the op itself, if it has a *uniform trip count*. A condition inside a loop would make
-/// pipeline phases depend on it. Conditions outside the loops depend on arguments, so all roles can compute them.
-pub(crate) fn outermost(function: &Function, blocks: &[Option<Block>], op: OpId) -> Option<OpId> {
+/// pipeline phases depend on it. A condition outside all loops is allowed if it depends on arguments only, because all roles can
+/// compute it.
+pub(crate) fn outermost_loop(function: &Function, blocks: &[Option<Block>], op: OpId) -> Option<OpId> {
     let body = &function.body;
     let (mut at, mut outermost, mut in_condition) = (op, op, false);
     while blocks[at.0 as usize] != Some(function.entry()) {
@@ -39,7 +41,8 @@ fn is_of_arguments(function: &Function, blocks: &[Option<Block>], value: Value) 
     .is_ok()
 }
 
-/// Visits the operand tree of some values, each once. `goes_on` decides whether to follow a value's operands, or returns an error.
+/// Visits some values and, transitively, their operands, each once. `goes_on` returns whether to follow the operands of a value, or
+/// an error.
 pub(crate) fn follow<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,
@@ -48,9 +51,9 @@ pub(crate) fn follow<E>(
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), from.into_iter().collect::<Vec<_>>());
     while let Some(value) = work.pop() {
-        let made_by = body.defining_op(value);
-        if seen.insert(value) && goes_on(value, made_by)? {
-            work.extend(made_by.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+        let producer = body.defining_op(value);
+        if seen.insert(value) && goes_on(value, producer)? {
+            work.extend(producer.into_iter().flat_map(|op| body.ops[op].kind.operands()));
         }
     }
     Ok(())

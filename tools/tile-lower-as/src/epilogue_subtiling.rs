@@ -17,9 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// Elements of a part, and its least number of columns.
-const PART: usize = 128 * 64;
-const FEWEST: u32 = 32;
+/// Elements of a part.
+const PART_ELEMENTS: usize = 128 * 64;
+/// Minimum columns of a part.
+const MIN_COLUMNS: u32 = 32;
 
 /// Splits the epilogues of the MMAs in `kept`, which accumulate in tensor memory.
 pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
@@ -29,7 +30,7 @@ pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
         let in_tensor_memory = chains.into_iter().filter(|chain| chain.mmas.iter().all(|op| kept.contains(op)));
         in_tensor_memory.filter_map(|chain| planner.plan(&chain)).collect()
     };
-    drains.into_iter().for_each(|drain| drain.write(&mut function));
+    drains.into_iter().for_each(|drain| drain.apply(&mut function));
     function
 }
 
@@ -51,7 +52,7 @@ impl EpiloguePlanner<'_> {
     fn plan(&self, chain: &Chain) -> Option<EpilogueTile> {
         let (body, accumulators) = (&self.function.body, chain.result);
         let [rows, columns] = **body.ty(accumulators).tile()?.1 else { return None };
-        let parts = ((element_count(&[rows, columns]) / PART) as u32).min(columns / FEWEST);
+        let parts = ((element_count(&[rows, columns]) / PART_ELEMENTS) as u32).min(columns / MIN_COLUMNS);
         let blocks = body.op_blocks();
         let block = blocks[body.defining_op(accumulators)?.0 as usize];
         let (mut value, mut path) = (accumulators, Vec::new());
@@ -59,30 +60,30 @@ impl EpiloguePlanner<'_> {
             let user = self.only_user(value).filter(|user| blocks[user.0 as usize] == block)?;
             match &body.ops[user].kind {
                 Op::StoreView { tile, .. } if *tile == value => break user,
-                Op::Core(core) if core.is_elementwise() && self.is_alone(core, value) => {
+                Op::Core(core) if core.is_elementwise() && self.has_constant_operands(core, value) => {
                     path.push(user);
                     value = body.result(user);
                 }
                 _ => return None,
             }
         };
-        if chain.is_single() && self.multiplies_after_mma(body.defining_op(accumulators)?, store, block?) {
+        if chain.is_single() && self.has_mma_between(body.defining_op(accumulators)?, store, block?) {
             return None;
         }
         let Op::StoreView { view, index, order, .. } = &body.ops[store].kind else { unreachable!("planned as a store") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier checks that views are views") };
-        let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
+        let is_defined = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
         let bits = body.ty(index[1]).tile().map_or(0, |(elem, _)| elem.bits());
-        let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && bits >= 32;
+        let is_weak_partition = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && bits >= 32;
         let limit = tile_slicing::index_limit(&self.facts, index[1], bits.max(1), parts.max(1));
-        (parts > 1 && made && plain).then_some(EpilogueTile { accumulators, path, store, parts, limit })
+        (parts > 1 && is_defined && is_weak_partition).then_some(EpilogueTile { accumulators, path, store, parts, limit })
     }
 
     /// Whether an MMA stands between two ops of a block.
-    fn multiplies_after_mma(&self, first: OpId, last: OpId, block: Block) -> bool {
+    fn has_mma_between(&self, first: OpId, last: OpId, block: Block) -> bool {
         let body = &self.function.body;
-        let behind = body.blocks[block].ops.iter().copied().skip_while(|op| *op != first).skip(1);
-        let between: Vec<OpId> = behind.take_while(|op| *op != last).collect();
+        let following = body.blocks[block].ops.iter().copied().skip_while(|op| *op != first).skip(1);
+        let between: Vec<OpId> = following.take_while(|op| *op != last).collect();
         let inside = between.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
         between.iter().copied().chain(inside).any(|op| operands::is_mma(self.function, op))
     }
@@ -100,7 +101,7 @@ impl EpiloguePlanner<'_> {
     }
 
     /// Whether all other operands of an op are constants.
-    fn is_alone(&self, core: &Core, value: Value) -> bool {
+    fn has_constant_operands(&self, core: &Core, value: Value) -> bool {
         core.operands().iter().all(|operand| *operand == value || constant(self.function, *operand).is_some())
     }
 }
@@ -113,13 +114,13 @@ fn constant(function: &Function, value: Value) -> Option<Dense> {
 }
 
 impl EpilogueTile {
-    fn write(self, function: &mut Function) {
+    fn apply(self, function: &mut Function) {
         let EpilogueTile { accumulators, path, store, parts, limit } = self;
         let node = function.body.ops[store].clone();
         let Op::StoreView { tile, view, index, token, order, in_bounds, hints } = node.kind else {
             unreachable!("it was planned as a store")
         };
-        let mut parts = Parts { function, count: parts, loc: Loc::UNKNOWN, made: Vec::new() };
+        let mut parts = Parts { function, count: parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
         let view = parts.view(view, 1);
         let mut tokens = Vec::new();
         for part in 0..parts.count {
@@ -148,12 +149,12 @@ impl EpilogueTile {
         }
         let is_waited_for = parts.function.body.use_counts(parts.function.region)[node.results[0].0 as usize] > 0;
         let joined = is_waited_for.then(|| parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
-        let Parts { function, made, .. } = parts;
+        let Parts { function, emitted, .. } = parts;
         joined.into_iter().for_each(|joined| function.body.replace_uses(node.results[0], joined));
         let block = function.body.op_blocks()[store.0 as usize].expect("the store is in a block");
         let ops = &mut function.body.blocks[block].ops;
         let at = ops.iter().position(|op| *op == store).expect("the store is in its block");
-        ops.splice(at..=at, made);
+        ops.splice(at..=at, emitted);
         ops.retain(|op| !path.contains(op));
     }
 }

@@ -14,7 +14,7 @@ use tileaa::{Function, Op, Type};
 
 /// Bytes that a CTA may hold in hoisted loads: 32 registers of each of 128 threads.
 const MAX_BYTES: usize = 16 << 10;
-/// The least cost of a load in bytes: one register of each of those threads.
+/// Minimum bytes that a load counts: one register of each of these threads.
 const MIN_BYTES: usize = 4 * 128;
 
 pub(crate) fn run(function: &Function) -> Function {
@@ -61,7 +61,7 @@ impl Order {
             self.ops.push(op);
             return;
         }
-        if is_load && self.is_moved(function, op) {
+        if is_load && self.try_hoist(function, op) {
             return;
         }
         let operands = node.kind.operands();
@@ -79,16 +79,18 @@ impl Order {
         self.ops.push(op);
     }
 
-    /// Hoists a load if it follows a reduction and neither the load nor its addresses depend on loaded values.
-    fn is_moved(&mut self, function: &Function, load: OpId) -> bool {
+    /// Hoists a load that follows a reduction if neither the load nor its addresses depend on loaded values. Returns whether it
+    /// did.
+    fn try_hoist(&mut self, function: &Function, load: OpId) -> bool {
         let body = &function.body;
         let Some(at) = self.used_at.filter(|_| self.has_reduction) else { return false };
         let tile = body.ty(body.ops[load].results[0]).tile();
         let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_BYTES);
         let operands = body.ops[load].kind.operands();
         // Tokens of loads impose no order here. They only identify earlier loads.
-        let stays = |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
-        if self.bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(stays) {
+        let is_blocked =
+            |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
+        if self.bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(is_blocked) {
             return false;
         }
         // Values after the first use that are not fixed come from pure ops only.
@@ -101,8 +103,8 @@ impl Order {
                 moved.insert(op);
             }
         }
-        let behind = self.ops.split_off(at).into_iter().chain([load]);
-        let (early, others): (Vec<OpId>, Vec<OpId>) = behind.partition(|op| moved.contains(op));
+        let following = self.ops.split_off(at).into_iter().chain([load]);
+        let (early, others): (Vec<OpId>, Vec<OpId>) = following.partition(|op| moved.contains(op));
         self.used_at = Some(at + early.len());
         self.ops.extend(early.into_iter().chain(others));
         self.loaded.extend(&body.ops[load].results);

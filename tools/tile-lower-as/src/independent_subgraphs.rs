@@ -8,7 +8,7 @@
 use crate::operands;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
-use core_dialect::components::{Touched, components};
+use core_dialect::components::{OpEffects, components};
 use core_dialect::core_ops::Core;
 use core_dialect::tile::element_count;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,19 +18,19 @@ use tileas::ping_pong::COMPONENTS;
 use tileas::tensor_memory::LANES;
 use tileas::{Buffer, budget, liveness};
 
-/// The least number of stages of a multi-stage buffer.
+/// Minimum stages of a multi-stage buffer.
 const STAGES: u32 = 2;
 /// Bytes reserved for mbarriers.
 const BARRIERS: u32 = 1024;
 
 /// The ops of the second component; empty unless there are exactly two.
-pub(crate) fn second(function: &Function, target: Target) -> BTreeSet<OpId> {
+pub(crate) fn second_component(function: &Function, target: Target) -> BTreeSet<OpId> {
     let chained = operands::chained(function);
     if !target.has(Feature::TensorMemory) || chained.is_empty() || !chained.iter().all(|op| has_all_lanes(function, *op)) {
         return BTreeSet::new();
     }
     let body = &function.body;
-    let common = common(function);
+    let common = mma_only_tiles(function);
     let found = components(body, function.region, |op| Some(touched(function, &common, op)));
     let of_mmas: BTreeSet<Option<usize>> = chained.iter().map(|op| found.of(*op)).collect();
     if of_mmas.len() != COMPONENTS {
@@ -46,7 +46,7 @@ fn has_all_lanes(function: &Function, mma: OpId) -> bool {
     accumulators.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
 }
 
-fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> Touched {
+fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> OpEffects {
     let node = &function.body.ops[op];
     let is_common = |value: &Value| {
         common.contains(value) || function.body.ty(*value).tile().is_none_or(|(_, shape)| element_count(shape) == 1)
@@ -56,11 +56,11 @@ fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> Touched {
         Op::LoadView { .. } | Op::Load { .. } => !is_common(&node.results[0]),
         kind => !kind.is_pure(),
     };
-    Touched { places: Vec::new(), gives }
+    OpEffects { places: Vec::new(), is_source: gives }
 }
 
 /// The tiles that only MMAs use, as operands, possibly rearranged.
-fn common(function: &Function) -> BTreeSet<Value> {
+fn mma_only_tiles(function: &Function) -> BTreeSet<Value> {
     let body = &function.body;
     let all = body.walk(function.region);
     let mut users: BTreeMap<Value, Vec<(OpId, usize)>> = BTreeMap::new();
@@ -71,12 +71,12 @@ fn common(function: &Function) -> BTreeSet<Value> {
     }
     let mut common = BTreeSet::new();
     for &op in all.iter().rev() {
-        let serves = |(user, place): &(OpId, usize)| match &body.ops[*user].kind {
+        let is_mma_operand = |(user, place): &(OpId, usize)| match &body.ops[*user].kind {
             Op::Core(Core::Permute { .. } | Core::Reshape { .. }) => common.contains(&body.result(*user)),
             _ => operands::is_mma(function, *user) && *place < 2,
         };
         if let Some(value) = body.ops[op].results.first()
-            && users.get(value).is_some_and(|users| users.iter().all(serves))
+            && users.get(value).is_some_and(|users| users.iter().all(is_mma_operand))
         {
             common.insert(*value);
         }
@@ -85,7 +85,7 @@ fn common(function: &Function) -> BTreeSet<Value> {
 }
 
 /// Whether an SM fits the buffers of each role, and two stages of the buffers that loops fill for both.
-pub(crate) fn have_capacity(function: &tileas::Function, target: Target) -> bool {
+pub(crate) fn fits_two_roles(function: &tileas::Function, target: Target) -> bool {
     let (body, buffers) = (&function.body, &function.attrs.buffers);
     let is_stored = |op: OpId| matches!(body.ops[op].kind, tileas::Op::TmaStore { .. });
     let Ok(pair) = tileas::ping_pong::ping_pong((body, function.region), buffers, is_stored, |_| false) else { return false };

@@ -10,15 +10,15 @@ use core_dialect::persistent_loops::is_persistent;
 use tileas::FunctionAttrs;
 
 /// The default number of warps.
-const WARPS: u32 = 4;
-/// Elements of the largest tile that each thread needs at least; with fewer, threads would only repeat scalar work.
-const ELEMENTS: usize = 2;
-/// Elements of one tile per thread, at most.
+const DEFAULT_WARPS: u32 = 4;
+/// Minimum elements of the largest tile for each thread. With fewer elements, more threads would only repeat scalar work.
+const MIN_ELEMENTS: usize = 2;
+/// Maximum elements of a tile for each thread.
 const MAX_ELEMENTS: usize = 64;
-/// The same for persistent kernels: their registers limit no further CTAs, because the grid does not have more than fit.
+/// The same for persistent kernels. They may use more registers, because their grid has no more CTAs than fit.
 const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
-/// The most warps that an author may request: a CTA of 1024 threads.
+/// Maximum warps that an author may request: a CTA of 1024 threads.
 const MAX_WARPS: u32 = 32;
 
 /// `in_components`: whether two components may get a warp role each.
@@ -87,19 +87,19 @@ fn largest_tile(function: &tileaa::Function) -> usize {
 /// Chooses more warps if MMAs or the largest tiles need registers, and fewer if no tile is large enough to share.
 fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
-    let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
+    let useful_warps = (largest / (32 * MIN_ELEMENTS)).max(1).next_power_of_two() as u32;
     let has_mma = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
-    if in_components && !crate::independent_subgraphs::second(function, target).is_empty() {
+    if in_components && !crate::independent_subgraphs::second_component(function, target).is_empty() {
         // Each component gets a warp role with one thread per row.
-        return WARPS;
+        return DEFAULT_WARPS;
     }
     match has_mma {
-        true => crate::mma_selection::warps(function, target, WARPS),
+        true => crate::mma_selection::warps(function, target, DEFAULT_WARPS),
         // Several of the largest tiles are live at a time; more threads have more registers.
-        false if largest > most_elements(function) * 32 * WARPS as usize => 2 * WARPS,
+        false if largest > most_elements(function) * 32 * DEFAULT_WARPS as usize => 2 * DEFAULT_WARPS,
         // More warps shorten the time for which a CTA blocks others.
-        false if waits_for_ctas(function) => busy.min(2 * WARPS),
-        false => busy.min(WARPS),
+        false if waits_for_ctas(function) => useful_warps.min(2 * DEFAULT_WARPS),
+        false => useful_warps.min(DEFAULT_WARPS),
     }
 }
 
@@ -107,11 +107,11 @@ fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target
 fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
-    let tries = |kind: &tileaa::Op| match kind {
+    let is_spin_loop = |kind: &tileaa::Op| match kind {
         tileaa::Op::Core(Core::Loop { body: region, .. }) => body.walk(*region).iter().any(is_atomic),
         _ => false,
     };
-    body.walk(function.region).into_iter().any(|op| tries(&body.ops[op].kind))
+    body.walk(function.region).into_iter().any(|op| is_spin_loop(&body.ops[op].kind))
 }
 
 fn most_elements(function: &tileaa::Function) -> usize {

@@ -67,11 +67,11 @@ impl AssignedLayouts {
 
     fn set(&mut self, value: Value, layout: Option<Layout>) -> bool {
         let slot = &mut self.layouts[value.0 as usize];
-        let news = slot.is_none() && layout.is_some();
-        if news {
+        let is_new = slot.is_none() && layout.is_some();
+        if is_new {
             *slot = layout;
         }
-        news
+        is_new
     }
 
     fn region(&mut self, context: &Context<'_>, region: Region) {
@@ -145,27 +145,27 @@ impl AssignedLayouts {
         loop {
             self.region(context, inner);
             let nexts = leaving_values(function, inner, |op| matches!(op, Op::Core(Core::Continue { .. })));
-            let mut news = false;
+            let mut changed = false;
             for (i, &arg) in args.iter().enumerate().filter(|(_, arg)| is_tile(**arg)) {
                 let next = nexts.iter().find_map(|values| self.get(values[i]).cloned());
-                news |= self.set(arg, next);
+                changed |= self.set(arg, next);
             }
-            if !news {
+            if !changed {
                 break;
             }
-            self.forget(function, inner);
+            self.clear(function, inner);
         }
         for &arg in args.iter().filter(|arg| is_tile(**arg)) {
-            let assigned_layout = accessed(context, inner, arg).unwrap_or_else(|| self.or_default(function, arg));
+            let assigned_layout = layout_of_addressed_access(context, inner, arg).unwrap_or_else(|| self.or_default(function, arg));
             if self.set(arg, Some(assigned_layout)) {
-                self.forget(function, inner);
+                self.clear(function, inner);
                 self.region(context, inner);
             }
         }
     }
 
     /// Clears the layouts of a region, which were assigned before an argument of its loop had one.
-    fn forget(&mut self, function: &Function, region: Region) {
+    fn clear(&mut self, function: &Function, region: Region) {
         let body = &function.body;
         for op in body.walk(region) {
             let node = &body.ops[op];
@@ -196,9 +196,7 @@ impl AssignedLayouts {
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
             // Its uses read it from a buffer, each in the layout it needs.
-            Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some_and(|copy| copy.readers == Readers::MmaSelections) => {
-                None
-            }
+            Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some_and(|copy| copy.readers == Readers::Mmas) => None,
             Op::LoadView { .. } | Op::MulticastLoad { .. } => accesses.get(op).map(|access| access.layout.clone()),
             Op::Load { ptr, mask, .. } => {
                 // If the access has no vectors, its pointers keep their assigned layout.
@@ -298,7 +296,7 @@ impl AssignedLayouts {
 
 /// The layout of an access whose addresses are elementwise functions of a loop-carried tile. Another layout would convert the
 /// addresses in every iteration.
-fn accessed(context: &Context<'_>, inner: Region, carried: Value) -> Option<Layout> {
+fn layout_of_addressed_access(context: &Context<'_>, inner: Region, carried: Value) -> Option<Layout> {
     let Context { function, accesses, .. } = context;
     let body = &function.body;
     let is_elementwise = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(core) if core.is_elementwise());
@@ -328,7 +326,7 @@ fn permuted(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> La
 
 /// The accumulator layout of the loop body's MMA from whose result a value is computed.
 fn accumulator_layout(context: &Context<'_>, block: Block, value: Value) -> Option<Layout> {
-    let op = operands::mma_after(context.function, value)?;
+    let op = operands::producing_mma(context.function, value)?;
     let is_here = context.function.body.blocks[block].ops.contains(&op);
     match context.mmas.get(op).filter(|_| is_here)? {
         MmaSelection::Sync { c, .. } | MmaSelection::Group { c, .. } | MmaSelection::Tensor { c, .. } => Some(c.clone()),
@@ -370,14 +368,14 @@ fn times_wider(wide: Elem, narrow: Elem) -> u32 {
 }
 
 /// The layout of narrow pieces: each element becomes consecutive registers.
-fn pieces(layout: &Layout, bits: u32) -> Layout {
+fn layout_of_pieces(layout: &Layout, bits: u32) -> Layout {
     let mut narrow = layout.map(|basis| basis << bits);
     narrow.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
     narrow
 }
 
 /// The layout of wide elements that consist of these pieces, if each thread holds all pieces of an element in order.
-fn whole(layout: &Layout, bits: u32) -> Option<Layout> {
+fn layout_of_wide(layout: &Layout, bits: u32) -> Option<Layout> {
     let in_order = (0..bits).all(|bit| layout.register.get(bit as usize) == Some(&(1 << bit)));
     let mut wide = layout.clone();
     in_order.then(|| {
@@ -388,8 +386,8 @@ fn whole(layout: &Layout, bits: u32) -> Option<Layout> {
 
 fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> {
     match from.bits().cmp(&to.bits()) {
-        std::cmp::Ordering::Greater => Some(pieces(operand, times_wider(from, to))),
-        _ => whole(operand, times_wider(to, from)),
+        std::cmp::Ordering::Greater => Some(layout_of_pieces(operand, times_wider(from, to))),
+        _ => layout_of_wide(operand, times_wider(to, from)),
     }
 }
 
@@ -397,8 +395,8 @@ fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> 
 /// in [`reinterpret_result`].
 pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layout {
     match from.bits().cmp(&to.bits()) {
-        std::cmp::Ordering::Greater => whole(result, times_wider(from, to)).expect("the result consists of pieces"),
-        _ => pieces(result, times_wider(to, from)),
+        std::cmp::Ordering::Greater => layout_of_wide(result, times_wider(from, to)).expect("the result consists of pieces"),
+        _ => layout_of_pieces(result, times_wider(to, from)),
     }
 }
 

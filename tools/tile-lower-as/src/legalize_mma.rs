@@ -46,7 +46,7 @@ impl Legalizer<'_> {
             Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc }
                 if !is_native(target, self.scalar(lhs), self.scalar(acc), &self.shape(lhs), &self.shape(rhs)) =>
             {
-                let [lhs, rhs] = [lhs, rhs].map(|operand| self.float(operand, Scalar::F16));
+                let [lhs, rhs] = [lhs, rhs].map(|operand| self.convert_float(operand, Scalar::F16));
                 self.function.body.ops[op].kind = Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc };
             }
             Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale }
@@ -73,18 +73,18 @@ impl Legalizer<'_> {
 
     /// Unpacks bytes that hold two adjacent 4-bit floats along the last dimension, or the first.
     fn unpacked(&mut self, bytes: Value, first: bool) -> Value {
-        let turned = |pass: &mut Self, x: Value, elem| {
+        let transposed = |pass: &mut Self, x: Value, elem| {
             let shape: Shape = pass.shape(x).into_iter().rev().collect();
             pass.make(Core::Permute { x, order: [1, 0].into() }, elem, shape)
         };
-        let x = if first { turned(self, bytes, Scalar::I8) } else { bytes };
+        let x = if first { transposed(self, bytes, Scalar::I8) } else { bytes };
         let mut shape = self.shape(x);
         let count: u32 = shape.iter().product();
         let x = self.make(Core::Reshape { x }, Scalar::I8, [count].into_iter().collect());
         let x = self.make(Core::Reinterpret { x }, Scalar::F4E2M1FN, [2 * count].into_iter().collect());
         shape[1] *= 2;
         let x = self.make(Core::Reshape { x }, Scalar::F4E2M1FN, shape);
-        if first { turned(self, x, Scalar::F4E2M1FN) } else { x }
+        if first { transposed(self, x, Scalar::F4E2M1FN) } else { x }
     }
 
     /// Multiplies an operand by its scales, each of which applies to a run of elements along `dim`.
@@ -97,16 +97,16 @@ impl Legalizer<'_> {
         ones.insert(dim + usize::from(!common::fault_injected("as.scales")), 1);
         let mut runs = scales;
         runs.insert(dim + usize::from(!common::fault_injected("as.scales")), run);
-        let scale = self.float(scale, Scalar::BF16);
+        let scale = self.convert_float(scale, Scalar::BF16);
         let scale = self.make(Core::Reshape { x: scale }, Scalar::BF16, ones);
         let scale = self.make(Core::Broadcast { x: scale }, Scalar::BF16, runs);
         let scale = self.make(Core::Reshape { x: scale }, Scalar::BF16, shape.clone());
-        let operand = self.float(operand, Scalar::BF16);
+        let operand = self.convert_float(operand, Scalar::BF16);
         let kind = Binary::MulF { rounding: Rounding::NearestEven, ftz: false };
         self.make(Core::Binary { kind, lhs: operand, rhs: scale }, Scalar::BF16, shape)
     }
 
-    fn float(&mut self, value: Value, to: Scalar) -> Value {
+    fn convert_float(&mut self, value: Value, to: Scalar) -> Value {
         let shape = self.shape(value);
         if self.scalar(value) == to {
             return value;

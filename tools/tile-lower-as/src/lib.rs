@@ -66,7 +66,7 @@ use tileaa::Function;
 pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "cluster", run: Lowering::cluster },
     Pass { name: "clc", run: Lowering::clc },
-    Pass { name: "split-m", run: Lowering::halves },
+    Pass { name: "split-m", run: Lowering::split_m },
     Pass { name: "legalize", run: Lowering::legalize_mma },
     Pass {
         name: "split",
@@ -131,22 +131,22 @@ impl Lowering {
         Ok(())
     }
 
-    fn halves(&mut self) -> Result<()> {
+    fn split_m(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
-        let when = self.lowered.envelope.options.get("split-m").map(str::to_owned);
+        let option = self.lowered.envelope.options.get("split-m").map(str::to_owned);
         for function in &mut self.program.payload.functions {
-            if !split_m_subtiles::are_desired(function, target, when.as_deref()) {
+            if !split_m_subtiles::are_desired(function, target, option.as_deref()) {
                 continue;
             }
-            let made = split_m_subtiles::run(function, target);
-            let why = made.as_ref().err().map(String::as_str);
-            if let (Some("on"), Some(why)) = (when.as_deref(), why) {
+            let split = split_m_subtiles::run(function, target);
+            let why = split.as_ref().err().map(String::as_str);
+            if let (Some("on"), Some(why)) = (option.as_deref(), why) {
                 let message = format!("'{}' cannot be split along M: {why}", function.name);
                 return Err(Diagnostic::unsupported("AS905", message).at_loc(&self.lowered.envelope.debug, function.loc));
             }
-            remarks::log_halves(function, why, &mut self.lowered.envelope);
-            if let Ok(halves) = made {
-                *function = halves;
+            remarks::log_split_m(function, why, &mut self.lowered.envelope);
+            if let Ok(subtiles) = split {
+                *function = subtiles;
                 function.attrs.facts.clear();
             }
         }
@@ -161,33 +161,34 @@ impl Lowering {
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
                 *function = packed_fp4_operands::run(function, target);
-                let (chains, alone) = tmem_accumulator_chains::of(function);
-                let mut alone: BTreeSet<Op> = alone.into_keys().collect();
-                let (made, why) = LoweringPlan::rehearsed(
-                    &split_accumulator_add::run(function, &alone),
+                let (chains, detached) = tmem_accumulator_chains::of(function);
+                let mut detached: BTreeSet<Op> = detached.into_keys().collect();
+                let (in_tensor_memory, why) = LoweringPlan::rehearsed(
+                    &split_accumulator_add::run(function, &detached),
                     target,
                     options,
                     &self.lowered.envelope,
                 )?;
-                kept = made;
-                // Threads can scale accumulators between MMAs if TMEM has columns for both and no other chain loses its columns.
+                kept = in_tensor_memory;
+                // Threads scale accumulators between MMAs only if no MMA loses its TMEM columns by that. Otherwise all MMAs of
+                // these chains start at zero accumulators of their own.
                 let scaled = chains.iter().filter(|chain| !chain.scales.is_empty()).flat_map(|chain| &chain.mmas);
                 let scaled: Vec<Op> = scaled.copied().collect();
                 if !scaled.is_empty() {
-                    let all: BTreeSet<Op> = alone.iter().copied().chain(scaled).collect();
-                    let (others, _) = LoweringPlan::rehearsed(
-                        &split_accumulator_add::run(function, &all),
+                    let all_detached: BTreeSet<Op> = detached.iter().copied().chain(scaled).collect();
+                    let (kept_if_all_detached, _) = LoweringPlan::rehearsed(
+                        &split_accumulator_add::run(function, &all_detached),
                         target,
                         options,
                         &self.lowered.envelope,
                     )?;
-                    if !others.is_subset(&kept) {
-                        (alone, kept) = (all, others);
+                    if !kept_if_all_detached.is_subset(&kept) {
+                        (detached, kept) = (all_detached, kept_if_all_detached);
                     }
                 }
-                alone.retain(|op| kept.contains(op));
+                detached.retain(|op| kept.contains(op));
                 remarks::log_unscaled(function, why.iter().filter(|(op, _)| !kept.contains(op)), &mut self.lowered.envelope);
-                *function = epilogue_subtiling::run(split_accumulator_add::run(function, &alone), &kept);
+                *function = epilogue_subtiling::run(split_accumulator_add::run(function, &detached), &kept);
             }
             *function = legalize_mma::run(function, target, &kept);
             function.attrs.facts.clear();
@@ -248,11 +249,11 @@ impl Lowering {
             without_lost_scales(function, plan, target, options, envelope)?;
             let (mut new, mut lowered_for) = convert::convert(function, plan, payload, envelope)?;
             loop {
-                match smem_fit::too_much(&new, &lowered_for, target) {
-                    Some(what) => plan.without(function, what, target, options),
+                match smem_fit::smem_overflow(&new, &lowered_for, target) {
+                    Some(what) => plan.replan_without(function, what, target, options),
                     None if plan.components_exceed_smem(&new, target) => {
                         remarks::log_single_role(function, envelope);
-                        plan.in_one(function, target, options, envelope)?;
+                        plan.replan_with_one_role(function, target, options, envelope)?;
                     }
                     None => break,
                 }
@@ -261,7 +262,7 @@ impl Lowering {
                 (new, lowered_for) = convert::convert(function, plan, payload, envelope)?;
             }
             plan.keeps_requested_options(function, envelope)?;
-            remarks::log_occupancy(function, plan.wished, plan.attrs.occupancy, envelope);
+            remarks::log_occupancy(function, plan.hinted_occupancy, plan.attrs.occupancy, envelope);
             remarks::log(function, &plan.accesses, &plan.mmas, envelope);
             remarks::log_copies(function, &plan.copies, &plan.stores, envelope);
             payload.functions.push(new);
@@ -270,8 +271,7 @@ impl Lowering {
     }
 }
 
-/// Falls back to scales that are multiplied into the operands, and plans again, if a scaled MMA does not fit its target
-/// instruction.
+/// While the selected instruction of a scaled MMA takes no scales, multiplies the scales into the operands and plans again.
 fn without_lost_scales(
     function: &mut Function,
     plan: &mut LoweringPlan,
@@ -298,8 +298,9 @@ fn without_lost_scales(
 fn has_pointers(function: &Function, envelope: &Envelope) -> Result<()> {
     let target = envelope.target()?;
     let Some(sharing) = function.attrs.shares.first().filter(|_| !target.has(Feature::MultimemPointers)) else { return Ok(()) };
-    let with_them: Vec<&str> = Target::all().filter(|other| other.has(Feature::MultimemPointers)).map(|other| other.name).collect();
-    let (kind, targets) = (sharing.name(), with_them.join(" or "));
+    let supporting: Vec<&str> =
+        Target::all().filter(|other| other.has(Feature::MultimemPointers)).map(|other| other.name).collect();
+    let (kind, targets) = (sharing.name(), supporting.join(" or "));
     let message = format!("Incompatibility with architecture '{target}': {kind} pointers require {targets}");
     Err(Diagnostic::unsupported("AS903", message).at_loc(&envelope.debug, function.loc))
 }
@@ -318,7 +319,7 @@ impl Show for Lowering {
         if self.done {
             return self.lowered.check();
         }
-        let mut decided = self.program.payload.functions.iter().zip(&self.plans);
-        self.program.check().and_then(|()| decided.try_for_each(|(function, plan)| plan.check(function)))
+        let mut planned = self.program.payload.functions.iter().zip(&self.plans);
+        self.program.check().and_then(|()| planned.try_for_each(|(function, plan)| plan.check(function)))
     }
 }

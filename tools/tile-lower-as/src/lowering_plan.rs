@@ -2,14 +2,14 @@
 //! Invariant *plan/program*: ops and values in the plan are those of the `.aa` function, which the analysis passes never change.
 
 use crate::access_layouts::Accesses;
-use crate::async_copies::{By, Copies, Readers, TmaChoice};
+use crate::async_copies::{Copies, CopyMethod, Readers, TmaChoice};
 use crate::async_copy_non_mma_loads::Prefetch;
 use crate::independent_subgraphs;
 use crate::kernel_spec;
 use crate::layout_assignment::AssignedLayouts;
 use crate::mma_selection::{Family, Limits, MmaSelection, MmaSelections, OperandSource};
 use crate::operands;
-use crate::smem_fit::TooMuch;
+use crate::smem_fit::SmemOverflow;
 use crate::split_k;
 use crate::tcgen05_selection;
 use crate::tma_stores::Stores;
@@ -31,7 +31,7 @@ pub(crate) struct LoweringPlan {
     /// The MMA family that `--mma` requests.
     requested: Option<Family>,
     /// The occupancy hint of the author, unless an option overrides it.
-    pub(crate) wished: Option<u32>,
+    pub(crate) hinted_occupancy: Option<u32>,
     pub(crate) accesses: Accesses,
     pub(crate) mmas: MmaSelections,
     /// MMAs that use neither `tcgen05` nor `wgmma`, with the reason.
@@ -61,30 +61,30 @@ impl Choices {
     }
 }
 
-/// The MMAs that use tensor memory, and why scaled MMAs do not use their native form.
+/// The MMAs that use tensor memory, and for other scaled MMAs the reason why no `tcgen05` instruction applies their scales.
 pub(crate) type Rehearsed = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
 
 impl LoweringPlan {
-    /// Plans a function without changing it. Returns the MMAs of which all K parts would use tensor memory, and why scaled MMAs
-    /// would not.
+    /// Plans a function without changing it. Returns the MMAs that would use tensor memory with all their K parts, and the reasons
+    /// why scaled MMAs would not.
     pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<Rehearsed> {
         let (split, counts) = split_k::run_and_count(function, target, options.tma_copies);
         let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
         plan.select_mmas(&split, target);
         plan.choose_copies(&split, target, options);
-        let made: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
+        let in_tensor_memory: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
         let mut parts = operands::mmas(&split).into_iter();
-        let whole = operands::mmas(function).into_iter().zip(counts);
-        let are_computed = |(op, count): (Op, u32)| {
-            let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & made.contains(&part));
+        let unsplit = operands::mmas(function).into_iter().zip(counts);
+        let all_parts_kept = |(op, count): (Op, u32)| {
+            let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & in_tensor_memory.contains(&part));
             all.then_some(op)
         };
         // Scaled MMAs are never split.
         let [scaled, in_parts] = [function, &split].map(operands::scaled_mmas);
         let scaled: Vec<(Op, Op)> = scaled.into_iter().zip(in_parts).collect();
         let unscaled = scaled.iter().filter_map(|(op, part)| Some((*op, *plan.mmas.unscaled.get(part)?))).collect();
-        let scaled = scaled.into_iter().filter(|(_, part)| made.contains(part)).map(|(op, _)| op);
-        Ok((whole.filter_map(are_computed).chain(scaled).collect(), unscaled))
+        let scaled = scaled.into_iter().filter(|(_, part)| in_tensor_memory.contains(part)).map(|(op, _)| op);
+        Ok((unsplit.filter_map(all_parts_kept).chain(scaled).collect(), unscaled))
     }
 
     /// Plans warps and accesses only.
@@ -94,7 +94,7 @@ impl LoweringPlan {
 
     fn of(function: &Function, in_components: bool, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
         let attrs = kernel_spec::resolve(function, in_components, target, envelope)?;
-        let wished = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
+        let hinted_occupancy = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
         let warp_bits = attrs.warps.trailing_zeros() as usize;
         let accesses = Accesses::of(function, warp_bits);
         let assigned_layouts = AssignedLayouts::none(function, warp_bits);
@@ -103,7 +103,7 @@ impl LoweringPlan {
             warp_bits,
             in_components,
             requested: envelope.options.get("mma").and_then(Family::named),
-            wished,
+            hinted_occupancy,
             accesses,
             mmas: MmaSelections::default(),
             refused: BTreeMap::new(),
@@ -119,24 +119,24 @@ impl LoweringPlan {
     /// Selects the MMA instructions. The author's occupancy hint is lowered if accumulators would not fit tensor memory: the slower
     /// `mma.sync` costs more than co-resident CTAs could hide.
     pub(crate) fn select_mmas(&mut self, function: &Function, target: Target) {
-        let Some(wished) = self.wished else {
+        let Some(hinted_occupancy) = self.hinted_occupancy else {
             self.mmas = self.mmas_with_occupancy(function, target, self.attrs.occupancy.unwrap_or(1));
             return;
         };
-        let fewer = std::iter::successors(Some(wished), |blocks| (*blocks > 1).then_some(blocks / 2));
-        let (mut most, mut all) = (0, None);
-        for blocks in fewer {
-            let mmas = self.mmas_with_occupancy(function, target, blocks);
-            let (made, lack) = (mmas.in_tensor_memory().count(), mmas.lack_tensor_memory());
-            if all.is_none() || made > most {
-                (most, all) = (made, Some((blocks, mmas)));
+        let occupancies = std::iter::successors(Some(hinted_occupancy), |occupancy| (*occupancy > 1).then_some(occupancy / 2));
+        let (mut highest, mut best) = (0, None);
+        for occupancy in occupancies {
+            let mmas = self.mmas_with_occupancy(function, target, occupancy);
+            let (count, lacks_columns) = (mmas.in_tensor_memory().count(), mmas.lack_tensor_memory());
+            if best.is_none() || count > highest {
+                (highest, best) = (count, Some((occupancy, mmas)));
             }
-            if !lack {
+            if !lacks_columns {
                 break;
             }
         }
-        let (blocks, mmas) = all.expect("the loop tries the hint first");
-        self.attrs.occupancy = Some(blocks);
+        let (occupancy, mmas) = best.expect("the loop tries the hint first");
+        self.attrs.occupancy = Some(occupancy);
         self.mmas = mmas;
     }
 
@@ -159,12 +159,12 @@ impl LoweringPlan {
             if options.level >= 2 {
                 self.copies = Copies::of(function, self, target, options);
             }
-            let news = tcgen05_selection::without_tma(function, &self.mmas, &self.copies);
-            if news.is_empty() {
+            let failing = tcgen05_selection::without_tma(function, &self.mmas, &self.copies);
+            if failing.is_empty() {
                 return;
             }
             let mut by_threads = Vec::new();
-            for (op, why) in news {
+            for (op, why) in failing {
                 let untried = |load: &Op| why == tcgen05_selection::NO_TMA && !self.by_threads.contains(load);
                 let left = self.left_without_tma(function, op);
                 match left.filter(untried) {
@@ -180,10 +180,10 @@ impl LoweringPlan {
         }
     }
 
-    /// The load of an MMA's left operand, unless it is a TMA copy.
+    /// The load of the left operand of an MMA, unless TMA copies this operand.
     fn left_without_tma(&self, function: &Function, mma: Op) -> Option<Op> {
         let [lhs, ..] = operands::of_mma(function, mma);
-        let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+        let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
         operands::loaded_by(function, lhs).filter(|load| !by_tma(load))
     }
 
@@ -197,11 +197,17 @@ impl LoweringPlan {
 
     /// Whether the buffers of two compute roles exceed shared memory.
     pub(crate) fn components_exceed_smem(&self, new: &tileas::Function, target: Target) -> bool {
-        self.mmas.has_components() && !independent_subgraphs::have_capacity(new, target)
+        self.mmas.has_components() && !independent_subgraphs::fits_two_roles(new, target)
     }
 
     /// Plans again with one compute role.
-    pub(crate) fn in_one(&mut self, function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<()> {
+    pub(crate) fn replan_with_one_role(
+        &mut self,
+        function: &Function,
+        target: Target,
+        options: Choices,
+        envelope: &Envelope,
+    ) -> Result<()> {
         *self = LoweringPlan::of(function, false, target, &mut envelope.clone())?;
         self.select_mmas(function, target);
         self.choose_copies(function, target, options);
@@ -210,14 +216,14 @@ impl LoweringPlan {
     }
 
     /// Plans again without the copy or MMA that does not fit.
-    pub(crate) fn without(&mut self, function: &Function, what: TooMuch, target: Target, options: Choices) {
+    pub(crate) fn replan_without(&mut self, function: &Function, what: SmemOverflow, target: Target, options: Choices) {
         match what {
-            TooMuch::Copy(load) => {
-                let by_tma = self.copies.get(load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+            SmemOverflow::Copy(load) => {
+                let by_tma = self.copies.get(load).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
                 let found = if by_tma { &mut self.tma_loads_exceeding_smem } else { &mut self.exceeding_capacity };
                 found.insert(load);
             }
-            TooMuch::MmaSelection(op) => {
+            SmemOverflow::Mma(op) => {
                 self.refused.insert(op, "shared memory does not fit the operands that the instruction reads there");
                 self.select_mmas(function, target);
                 // Operands that moved to registers leave shared memory for other copies.
@@ -244,7 +250,7 @@ impl LoweringPlan {
         for op in function.body.walk(function.region) {
             let node = &function.body.ops[op];
             let results: Vec<String> = node.results.iter().map(|value| value.to_string()).collect();
-            let notes = self.of_op(op);
+            let notes = self.notes_of(op);
             if !notes.is_empty() {
                 let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), notes.join("; "));
             }
@@ -257,7 +263,7 @@ impl LoweringPlan {
         out
     }
 
-    fn of_op(&self, op: Op) -> Vec<String> {
+    fn notes_of(&self, op: Op) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(access) = self.accesses.get(op) {
             notes.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
@@ -276,8 +282,8 @@ impl LoweringPlan {
         }));
         notes.extend(self.copies.get(op).map(|copy| {
             let readers = match copy.readers {
-                Readers::MmaSelections if self.by_threads.contains(&op) => "loaded into registers, then stored to tensor memory",
-                Readers::MmaSelections => "MMAs read it there",
+                Readers::Mmas if self.by_threads.contains(&op) => "loaded into registers, then stored to tensor memory",
+                Readers::Mmas => "MMAs read it there",
                 Readers::Registers => "loaded into registers",
             };
             format!("copied to shared memory {}, {readers}", copy.by)

@@ -25,8 +25,8 @@ use tileas::{Layout, MmaAtom, budget};
 
 #[derive(Clone)]
 pub(crate) enum MmaSelection {
-    /// `mma.sync`: layouts of A, B, the accumulator and, for scaled MMAs, the scales of A and B. `why` tells why the target's
-    /// `wgmma` or `tcgen05` is not used.
+    /// `mma.sync`: layouts of A, B, the accumulator and, for scaled MMAs, the scales of A and B. `why` is the reason against the
+    /// `wgmma` or `tcgen05` of the target.
     Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>>, why: Option<&'static str> },
     /// `wgmma`: the layout of the accumulator and the sources of the operands.
     Group { atom: &'static GroupAtom, c: Layout, lhs: OperandSource, rhs: OperandSource },
@@ -90,7 +90,7 @@ impl OperandSource {
 }
 
 impl MmaSelection {
-    /// The instruction family; none for FMA.
+    /// The instruction family; `None` for FMA.
     pub(crate) fn family(&self) -> Option<Family> {
         match self {
             MmaSelection::Sync { .. } => Some(Family::Warps),
@@ -123,7 +123,7 @@ pub(crate) struct Limits {
 }
 
 /// Registers that `ptxas` needs besides the accumulator of one `wgmma`, for its operands and other live values.
-const BESIDE_WGMMA_ACCUMULATOR: u32 = 26;
+const REGISTERS_WITHOUT_WGMMA_ACCUMULATOR: u32 = 26;
 
 /// Why an otherwise possible `tcgen05` MMA uses another family.
 pub(crate) const NO_TMEM: &str = "its accumulators do not fit tensor memory";
@@ -152,7 +152,7 @@ impl MmaSelections {
     ) -> MmaSelections {
         let chained = operands::chained(function);
         let Limits { warp_bits, registers, columns, requested, in_components } = limits;
-        let second = if in_components { independent_subgraphs::second(function, target) } else { BTreeSet::new() };
+        let second = if in_components { independent_subgraphs::second_component(function, target) } else { BTreeSet::new() };
         let planner = MmaPlanner { function, accesses, target, warp_bits, registers, requested, by_threads, second: &second };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
@@ -249,7 +249,7 @@ pub(crate) struct MmaPlanner<'a> {
 
 impl MmaPlanner<'_> {
     /// The reason to decline a family if `--mma` requests another one.
-    pub(crate) fn unasked(&self, family: Family) -> Option<&'static str> {
+    pub(crate) fn not_requested(&self, family: Family) -> Option<&'static str> {
         let other = self.requested.filter(|requested| *requested != family)?;
         Some(match other {
             Family::Warps => "--mma=mma is given",
@@ -278,18 +278,18 @@ impl MmaPlanner<'_> {
             Some((scale, blocks)) => scaled_atom(self.target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
         };
         let warp_bits = self.warp_bits;
-        let by_groups = match scaled {
+        let wgmma = match scaled {
             None if refused.is_some() => Err(refused),
-            None => self.by_groups([lhs, rhs], [a.carrier(), sum.carrier()], [batch, m, n, k], atom),
+            None => self.select_wgmma([lhs, rhs], [a.carrier(), sum.carrier()], [batch, m, n, k], atom),
             Some(_) => Err(None),
         };
-        let why = match by_groups {
+        let why = match wgmma {
             Ok(mma) => return mma,
             Err(reason) => why.or(reason),
         };
         let Some(atom) = atom else { return MmaSelection::Shared { c: shared_layout(batch, m, n, warp_bits) } };
         let cover = atom.cover(batch, m, n, warp_bits, rows);
-        let cover = atom.interleave(cover, [m, n], self.crosses(lhs, 0), self.crosses(rhs, 1));
+        let cover = atom.interleave(cover, [m, n], self.needs_byte_transpose(lhs, 0), self.needs_byte_transpose(rhs, 1));
         let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, cover, warp_bits);
         let scales = scaled.map(|(_, blocks)| {
             let layout = |(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, cover, warp_bits);
@@ -299,8 +299,8 @@ impl MmaPlanner<'_> {
         MmaSelection::Sync { atom, a, b, c, scales, why }
     }
 
-    /// Selects `wgmma`. The error is the reason against it, or none if the target has no `wgmma` for these types.
-    fn by_groups(
+    /// Selects `wgmma`. The error is the reason against it, or `None` if the target has no `wgmma` for these types.
+    fn select_wgmma(
         &self,
         [lhs, rhs]: [Value; 2],
         [elem, sum]: [Scalar; 2],
@@ -311,15 +311,15 @@ impl MmaPlanner<'_> {
         if !wgmma_atoms::has_mma(target, elem, sum) {
             return Err(None);
         }
-        if let Some(why) = self.unasked(Family::WarpGroups) {
+        if let Some(why) = self.not_requested(Family::WarpGroups) {
             return Err(Some(why));
         }
         let atom = group_atom(target, elem, sum, [m, n, k], warp_bits).filter(|_| batch == 1);
         let atom = atom.ok_or("wgmma has 64 rows to a warp group, or 64 columns, and no batches")?;
-        if self.registers < wgmma_atoms::accumulator_registers(sum, [m, n], warp_bits) + BESIDE_WGMMA_ACCUMULATOR {
+        if self.registers < wgmma_atoms::accumulator_registers(sum, [m, n], warp_bits) + REGISTERS_WITHOUT_WGMMA_ACCUMULATOR {
             return Err(Some("wgmma accumulators exceed the registers per thread at this number of warps and CTAs"));
         }
-        let (accumulators, left) = (wgmma_atoms::accumulators(m, n, warp_bits), wgmma_atoms::left(elem, m, k, warp_bits));
+        let (accumulators, left) = (wgmma_atoms::accumulators(m, n, warp_bits), wgmma_atoms::left_operand(elem, m, k, warp_bits));
         let most = budget::mma_registers(target, 1 << warp_bits);
         let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + accumulators.registers() as u32 <= most;
         let lhs_in_registers = match elem.bytes() {
@@ -332,7 +332,7 @@ impl MmaPlanner<'_> {
         let place = |operand, side| match side {
             Operand::A if lhs_in_registers => Some(OperandSource::Registers(left.clone())),
             // `wgmma` reads 8-bit and 32-bit elements K-major only.
-            _ if atom.transposes || !self.lies_across(operand, side) => Some(OperandSource::Memory),
+            _ if atom.transposes || !self.is_mn_major(operand, side) => Some(OperandSource::Memory),
             _ => Some(OperandSource::Transposed(transposing_layout(side, elem, sync, [m, n, k], warp_bits)?)),
         };
         let (Some(lhs), Some(rhs)) = (place(lhs, Operand::A), place(rhs, Operand::B)) else {
@@ -352,8 +352,8 @@ impl MmaPlanner<'_> {
         Ok(MmaSelection::Group { atom, c: accumulators, lhs, rhs })
     }
 
-    /// Whether `wgmma` is faster although `bytes` must be read and stored again first. Compares SM cycles of tensor cores plus
-    /// shared memory, without overlap.
+    /// Whether `wgmma` is faster than `mma.sync` although threads must first read and store `bytes` to transpose operands. Compares
+    /// SM cycles of tensor cores plus shared memory, without overlap.
     fn transposing_pays(
         &self,
         elem: Scalar,
@@ -364,16 +364,16 @@ impl MmaPlanner<'_> {
         /// Cycles of the CTA barrier after the transposing stores.
         const BARRIER: u64 = 120;
         let rates = perf_model::rates(self.target);
-        let by_warps = self.by_warps(elem, sync, [m, n, k], [true; 2]);
+        let mma_sync = self.mma_sync_cycles(elem, sync, [m, n, k], [true; 2]);
         let rate = MmaAtom::Group(group).rate(self.target);
         let work = u64::from(m) * u64::from(n) * u64::from(k);
-        let by_groups = work / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
-        by_groups < by_warps
+        let wgmma = work / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
+        wgmma < mma_sync
     }
 
     /// SM cycles of an MMA with `mma.sync`: tensor cores, plus shared-memory reads of the fragments of the operands marked in
     /// `read`.
-    pub(crate) fn by_warps(&self, elem: Scalar, atom: &'static SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
+    pub(crate) fn mma_sync_cycles(&self, elem: Scalar, atom: &'static SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
         let rates = perf_model::rates(self.target);
         let rate = MmaAtom::Sync(atom).rate(self.target);
         // Each warp reads the fragments of its own rows and columns.
@@ -385,22 +385,23 @@ impl MmaPlanner<'_> {
     }
 
     /// Whether 8-bit elements of an operand are contiguous along M or N instead of K, so that pairs of rows must be transposed.
-    fn crosses(&self, operand: Value, lines: usize) -> bool {
+    fn needs_byte_transpose(&self, operand: Value, lines: usize) -> bool {
         let (elem, shape) = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles");
-        let neighbours = || operands::neighbours(self.function, self.accesses, operand);
+        let neighbours = || operands::contiguous_basis(self.function, self.accesses, operand);
         let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
         elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(along)
     }
 
-    pub(crate) fn lies_across(&self, operand: Value, side: Operand) -> bool {
-        lies_across(self.function, self.accesses, operand, side)
+    pub(crate) fn is_mn_major(&self, operand: Value, side: Operand) -> bool {
+        is_mn_major(self.function, self.accesses, operand, side)
     }
 }
 
-/// Whether an operand is contiguous along M or N instead of K, in memory or in the layout that computes it.
-fn lies_across(function: &Function, accesses: &Accesses, operand: Value, side: Operand) -> bool {
+/// Whether an operand is contiguous along M or N instead of K, in the memory from which it is loaded or in the layout of the op
+/// that computes it.
+fn is_mn_major(function: &Function, accesses: &Accesses, operand: Value, side: Operand) -> bool {
     let shape = function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
-    let basis = operands::neighbours(function, accesses, operand).unwrap_or(1);
+    let basis = operands::contiguous_basis(function, accesses, operand).unwrap_or(1);
     let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
     Strides::of(shape).mask(lines) & basis != 0
 }
@@ -420,9 +421,9 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
 }
 
-/// The register layout through which an M- or N-major operand becomes K-major. Bytes are read by `ldmatrix.trans` as the fragments
-/// of an atom, whose words lie along K. Words are read as vectors and stored one by one, with lanes along K to avoid bank
-/// conflicts.
+/// The register layout through which threads transpose an M- or N-major operand to K-major. They read 8-bit elements by
+/// `ldmatrix.trans` as fragments of an `mma.sync` atom, whose 32-bit words are along K. They read 32-bit elements as vectors and
+/// store them one by one, with lanes along K to avoid bank conflicts.
 pub(crate) fn transposing_layout(
     side: Operand,
     elem: Scalar,
@@ -437,7 +438,7 @@ pub(crate) fn transposing_layout(
         let (m_bits, n_bits) = if side == Operand::A { (share, 0) } else { (0, share) };
         let cover = atom.interleave(Cover { m_bits, n_bits, ..Cover::default() }, [m, n], true, true);
         let layout = atom.layout(side, 1, rows, cols, cover, warp_bits);
-        return Some(smem_swizzles::apart(elem, [rows, cols], if side == Operand::A { 0 } else { 1 }, layout));
+        return Some(smem_swizzles::with_fewer_conflicts(elem, [rows, cols], if side == Operand::A { 0 } else { 1 }, layout));
     }
     let strides = Strides::of(&[rows, cols]);
     let (of_lines, of_depth) = if side == Operand::A { (0, 1) } else { (1, 0) };
@@ -449,7 +450,8 @@ pub(crate) fn transposing_layout(
     Some(Layout::blocked(&order, vector.len(), warp_bits as usize))
 }
 
-/// The elements of an operand that each thread reads for its FMAs: batch and `dim` follow its accumulator, and it iterates over K.
+/// The elements of an operand that each thread reads for its FMAs: along the batch and `dim` those of its accumulator elements, and
+/// all elements along K.
 pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
     let (from, to) = (Strides::of(result), Strides::of(operand));
     let common = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
@@ -460,8 +462,8 @@ pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32]
     layout
 }
 
-/// Chooses the number of warps: twice `fewest` if the live accumulators, or those and the operands computed in registers, exceed
-/// the registers of fewer warps.
+/// Chooses the number of warps: twice `fewest` if the live accumulators exceed the registers of `fewest` warps, alone or together
+/// with the operands that threads compute.
 pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let (of_accumulator, with_operands) = (budget::accumulator_registers(target, fewest), budget::mma_registers(target, fewest));
     let body = &function.body;
@@ -478,7 +480,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         _ => None,
     };
     let mmas: Vec<(u32, u32, [Value; 2])> = body.walk(function.region).into_iter().filter_map(mma).collect();
-    let together = alive_together(function, |op| mma(op).map_or(0, |(acc, ..)| acc));
+    let live_accumulators = alive_together(function, |op| mma(op).map_or(0, |(acc, ..)| acc));
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
     let each_fits =
         |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_accumulator) && fits(acc.saturating_add(*operands), with_operands);
@@ -504,7 +506,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     if crowded {
         return fewest * 2;
     }
-    if fits(together, of_accumulator) && mmas.iter().all(each_fits) {
+    if fits(live_accumulators, of_accumulator) && mmas.iter().all(each_fits) {
         return fewest;
     }
     // The other operand of an asynchronous MMA is in memory. With fewer warps, a row needs no exchange between warps, and every
@@ -512,31 +514,31 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let operands = mmas.iter().map(|(_, operands, _)| *operands).max().unwrap_or(0);
     let most = budget::async_mma_registers(target, fewest);
     let asynchronous = are_asynchronous(function, target, fewest);
-    if fits(together.saturating_add(operands), most) && mmas.iter().all(each_fits) && asynchronous {
+    if fits(live_accumulators.saturating_add(operands), most) && mmas.iter().all(each_fits) && asynchronous {
         return fewest;
     }
     fewest * 2
 }
 
-/// Whether threads transpose a 32-bit operand in shared memory before each `wgmma` whose rows two warp groups can divide. Two warp groups
-/// halve the work of each thread, and the next MMA waits for that work. Measured on an H200, a tf32 matmul of 4096 with tiles of 128x128x32
-/// takes 545 us with eight warps and 837 us with four. Held-out tile shapes were predicted only: eight warps take 0.34 to 1.00 of the time of
-/// four with at least 128 rows, and 1.00 to 1.43 with 64 rows.
+/// Whether threads transpose a 32-bit operand in shared memory before each `wgmma` whose rows two warp groups can divide. Two warp
+/// groups halve the work of each thread, and the next MMA waits for this work. Measured on an H200, a tf32 matmul of 4096 with
+/// tiles of 128x128x32 takes 545 us with eight warps and 837 us with four. Held-out tile shapes were predicted only: eight warps
+/// take 0.34 to 1.00 of the time of four with at least 128 rows, and 1.00 to 1.43 with 64 rows.
 fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: impl Fn() -> &'a Accesses) -> bool {
     const ROWS_OF_TWO_GROUPS: u32 = 128;
     let tile = |value: Value| function.body.ty(value).tile().expect("operands of MMAs are tiles");
     let transposes = |op: &Op| match op {
         Op::Mma { lhs, rhs, .. } if tile(*rhs).0.bits() == 32 => {
             let [_, m, ..] = extents(tile(*lhs).1, tile(*rhs).1);
-            m >= ROWS_OF_TWO_GROUPS && lies_across(function, accesses(), *rhs, Operand::B)
+            m >= ROWS_OF_TWO_GROUPS && is_mn_major(function, accesses(), *rhs, Operand::B)
         }
         _ => false,
     };
     target.has(Feature::Wgmma) && function.body.ops.values().any(|node| transposes(&node.kind))
 }
 
-/// Registers of an operand that threads load in pieces below 32 bits, or zero. Each piece takes a register, and no asynchronous
-/// copy moves so few bytes.
+/// Registers of an operand that threads load in pieces of less than 32 bits; 0 for other operands. Each such piece takes a
+/// register, and no asynchronous copy moves so few bytes.
 fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
     let Some(access) = operands::loaded_by(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
     let piece = access.copy.map_or(0, |pieces| pieces.bits).max(access.vector_bits);
@@ -552,17 +554,17 @@ pub(crate) fn registers(function: &Function, value: Value, narrowest: u32) -> u3
     function.body.ty(value).tile().map_or(0, words)
 }
 
-/// The largest number of accumulator registers of chained MMAs that are live at the same time: those of one loop. An MMA that adds
-/// to the result of another one shares its registers.
+/// The largest number of registers of simultaneously live accumulators of chained MMAs. The accumulators of one block are live
+/// together. An MMA that adds to the result of another chained MMA shares its registers.
 pub(crate) fn alive_together(function: &Function, accumulators: impl Fn(OpId) -> u32) -> u32 {
     let body = &function.body;
     let blocks = body.op_blocks();
     let (mut together, chained): (BTreeMap<_, u32>, _) = (BTreeMap::new(), operands::chained(function));
     for &op in &chained {
         let Op::Mma { acc, .. } = body.ops[op].kind else { continue };
-        let goes_on = body.defining_op(acc).is_some_and(|before| chained.contains(&before));
+        let continues_chain = body.defining_op(acc).is_some_and(|before| chained.contains(&before));
         let all = together.entry(blocks[op.0 as usize]).or_default();
-        *all = all.saturating_add(if goes_on { 0 } else { accumulators(op) });
+        *all = all.saturating_add(if continues_chain { 0 } else { accumulators(op) });
     }
     together.into_values().max().unwrap_or(0)
 }
@@ -576,8 +578,8 @@ fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
         let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
         let [_, m, n, k] = extents(left, right);
         let (elem, sum) = (elem.carrier(), sum.carrier());
-        let by_groups = group_atom(target, elem, sum, [m, n, k], warps.trailing_zeros()).is_some();
-        by_groups || tensor_atom(target, elem, sum, [m, n, k]).is_some()
+        let fits_wgmma = group_atom(target, elem, sum, [m, n, k], warps.trailing_zeros()).is_some();
+        fits_wgmma || tensor_atom(target, elem, sum, [m, n, k]).is_some()
     })
 }
 

@@ -36,31 +36,31 @@ fn ones_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     let body = &function.body;
     let Op::LoadView { view, .. } = body.ops[load].kind else { return None };
     let Type::View(View { tile, kind: ViewKind::Partition, .. }) = body.ty(view) else { return None };
-    let maker = body.defining_op(view)?;
+    let view_op = body.defining_op(view)?;
     let (ones, others): (Vec<usize>, Vec<usize>) = (0..tile.len()).partition(|dim| tile[*dim] == 1);
     let order: Vec<usize> = ones.into_iter().chain(others.iter().copied()).collect();
-    let made = matches!(body.ops[maker].kind, Op::Core(Core::MakeView { .. }));
-    (made && others.len() == 2 && !order.is_sorted()).then_some(order)
+    let is_make_view = matches!(body.ops[view_op].kind, Op::Core(Core::MakeView { .. }));
+    (is_make_view && others.len() == 2 && !order.is_sorted()).then_some(order)
 }
 
 fn rewrite(function: &mut Function, load: OpId, order: &[usize]) {
     let body = &mut function.body;
     let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads are rewritten") };
     let (old, index, in_bounds) = (*view, index.clone(), in_bounds.clone());
-    let maker = body.defining_op(old).expect("an op defines its view");
-    let (kind, loc) = (body.ops[maker].kind.clone(), body.ops[maker].loc);
+    let view_op = body.defining_op(old).expect("an op defines its view");
+    let (kind, loc) = (body.ops[view_op].kind.clone(), body.ops[view_op].loc);
     let Type::View(mut ty) = body.ty(old).clone() else { unreachable!("the verifier checks that views are views") };
     ty.dim_map = order.iter().map(|dim| ty.dim_map[*dim]).collect();
     ty.tile = order.iter().map(|dim| ty.tile[*dim]).collect();
     let shape = ty.tile.clone();
     let new = body.new_op(kind, [Type::View(ty)], loc);
-    let place = body.op_blocks()[maker.0 as usize].expect("the view is defined in a block");
-    let ops = &mut body.blocks[place].ops;
-    let at = ops.iter().position(|op| *op == maker).expect("the view is defined in its block");
+    let block = body.op_blocks()[view_op.0 as usize].expect("the view is defined in a block");
+    let ops = &mut body.blocks[block].ops;
+    let at = ops.iter().position(|op| *op == view_op).expect("the view is defined in its block");
     ops.insert(at + 1, new);
-    let (made, tile) = (body.result(new), body.result(load));
+    let (new_view, tile) = (body.result(new), body.result(load));
     if let Op::LoadView { view, index: of, in_bounds: within, .. } = &mut body.ops[load].kind {
-        *view = made;
+        *view = new_view;
         *of = order.iter().map(|dim| index[*dim]).collect();
         *within = order.iter().filter_map(|dim| in_bounds.get(*dim).copied()).collect();
     }

@@ -17,10 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::Op;
 use tileas::Layout;
 
-/// The most read layouts: more repetitions of the elementwise ops would cost more than the conversions.
+/// Maximum layouts in which threads read a buffer. Reason: each layout repeats the elementwise ops between the read and the MMA.
 const MAX_LAYOUTS: usize = 2;
 
-/// The final use of a tile: the value there, and its layout in terms of the loaded tile, or none for the layout of the load.
+/// The final use of a loaded tile: the used value, and the layout of the loaded tile that gives this value its required layout.
+/// `None` if the use takes any layout.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
     value: Value,
@@ -28,8 +29,8 @@ struct End {
 }
 
 impl CopyPlanner<'_> {
-    /// The layouts in which MMAs need the values that are computed from a loaded tile. None if reads in these layouts take at least
-    /// as many wavefronts as a read in the assigned layout plus conversions.
+    /// The layouts in which MMAs need the values that are computed from a loaded tile. `None` if reads in these layouts take at
+    /// least as many wavefronts as a read in the assigned layout plus conversions.
     pub(crate) fn read_directly(
         &self,
         value: Value,
@@ -53,7 +54,7 @@ impl CopyPlanner<'_> {
         let moved = |end: &End| {
             let layout = end.layout.as_ref().unwrap_or(assigned_layout);
             let inner = [assigned_layout, layout].map(|layout| innermost(layout, shape));
-            smem_swizzles::passes(
+            smem_swizzles::conversion_cost(
                 self.function.body.ty(end.value).tile().expect("ends are tiles").0,
                 shape,
                 inner,
@@ -66,7 +67,7 @@ impl CopyPlanner<'_> {
         (reads(&layouts) < via_assigned_layout).then(|| layouts.into_iter().cloned().collect())
     }
 
-    /// The final uses of a tile; none if one is unknown.
+    /// The final uses of a tile. `None` if a use does not lead to an MMA or to an accumulator.
     fn ends_of(
         &self,
         value: Value,
@@ -127,7 +128,7 @@ impl CopyPlanner<'_> {
                 match others[..] {
                     [] => self.ends_of(body.result(user), block, between + 1, known),
                     [other] => {
-                        let mma = operands::mma_after(self.function, other)?;
+                        let mma = operands::producing_mma(self.function, other)?;
                         let accumulators =
                             self.mmas.get(mma).filter(|mma| !matches!(mma, MmaSelection::Shared { .. }))?.accumulator();
                         let here = self.blocks[mma.0 as usize] == Some(block);

@@ -9,16 +9,16 @@ use std::collections::{BTreeSet, VecDeque};
 use tileaa::{Function, Op};
 use tileas::layout::Strides;
 
-/// The most ops between a load and an MMA that are followed.
+/// Maximum ops between a load and an MMA.
 pub(crate) const MAX_BETWEEN: u32 = 8;
 
 /// An op with a single tile operand on the way to an MMA.
 pub(crate) struct Step<'a> {
     pub(crate) from: Value,
-    pub(crate) how: How<'a>,
+    pub(crate) step_kind: StepKind<'a>,
 }
 
-pub(crate) enum How<'a> {
+pub(crate) enum StepKind<'a> {
     Permuted(&'a [u32]),
     Reshaped,
     Converted,
@@ -27,13 +27,13 @@ pub(crate) enum How<'a> {
 /// The step that defines a value, if any.
 pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
     let op = function.body.defining_op(value)?;
-    let (from, how) = match &function.body.ops[op].kind {
-        Op::Core(Core::Permute { x, order }) => (*x, How::Permuted(order)),
-        Op::Core(Core::Reshape { x }) => (*x, How::Reshaped),
-        Op::Core(Core::Convert { x, .. }) => (*x, How::Converted),
+    let (from, step_kind) = match &function.body.ops[op].kind {
+        Op::Core(Core::Permute { x, order }) => (*x, StepKind::Permuted(order)),
+        Op::Core(Core::Reshape { x }) => (*x, StepKind::Reshaped),
+        Op::Core(Core::Convert { x, .. }) => (*x, StepKind::Converted),
         _ => return None,
     };
-    Some(Step { from, how })
+    Some(Step { from, step_kind })
 }
 
 /// The operands and the accumulator of an MMA.
@@ -46,7 +46,7 @@ pub(crate) fn of_mma(function: &Function, op: OpId) -> [Value; 3] {
 
 /// The tile of which a value is a permute or reshape, possibly the value itself.
 pub(crate) fn rearranged(function: &Function, mut value: Value) -> Value {
-    while let Some(Step { from, how: How::Permuted(_) | How::Reshaped }) = step(function, value) {
+    while let Some(Step { from, step_kind: StepKind::Permuted(_) | StepKind::Reshaped }) = step(function, value) {
         value = from;
     }
     value
@@ -60,11 +60,11 @@ pub(crate) fn loaded_by(function: &Function, value: Value) -> Option<OpId> {
 
 /// Whether a tile is an elementwise function of an MMA's result.
 pub(crate) fn comes_from_mma(function: &Function, value: Value) -> bool {
-    mma_after(function, value).is_some()
+    producing_mma(function, value).is_some()
 }
 
-/// The MMA of whose result a tile is an elementwise function.
-pub(crate) fn mma_after(function: &Function, value: Value) -> Option<OpId> {
+/// The MMA whose result a tile is an elementwise function of.
+pub(crate) fn producing_mma(function: &Function, value: Value) -> Option<OpId> {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), VecDeque::from([(value, 0)]));
     while let Some((value, between)) = work.pop_front() {
@@ -80,35 +80,35 @@ pub(crate) fn mma_after(function: &Function, value: Value) -> Option<OpId> {
     None
 }
 
-/// The basis of memory-contiguous elements in a tile that comes from a load.
-pub(crate) fn neighbours(function: &Function, accesses: &Accesses, value: Value) -> Option<u32> {
-    neighbours_before(function, accesses, value, MAX_BETWEEN)
+/// The basis of the dimension along which a tile that comes from a load is contiguous in memory.
+pub(crate) fn contiguous_basis(function: &Function, accesses: &Accesses, value: Value) -> Option<u32> {
+    contiguous_basis_within(function, accesses, value, MAX_BETWEEN)
 }
 
-fn neighbours_before(function: &Function, accesses: &Accesses, value: Value, steps: u32) -> Option<u32> {
+fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Value, max_steps: u32) -> Option<u32> {
     let body = &function.body;
     if let Some(access) = accesses.get(body.defining_op(value)?) {
         return access.order.first().map(|bit| 1 << bit);
     }
-    let before = |x: Value| neighbours_before(function, accesses, x, steps.checked_sub(1)?);
+    let of_operand = |x: Value| contiguous_basis_within(function, accesses, x, max_steps.checked_sub(1)?);
     match step(function, value) {
-        Some(Step { from: x, how: How::Permuted(order) }) => {
-            let basis = before(x)?;
+        Some(Step { from: x, step_kind: StepKind::Permuted(order) }) => {
+            let basis = of_operand(x)?;
             let (from, to) = (body.ty(x).tile()?.1, body.ty(value).tile()?.1);
             let (from, to) = (Strides::of(from), Strides::of(to));
             let moved = |(dim, source): (usize, &u32)| from.coordinate(basis, *source as usize) << to.shift[dim];
             Some(order.iter().enumerate().map(moved).sum())
         }
-        Some(Step { from, .. }) => before(from),
+        Some(Step { from, .. }) => of_operand(from),
         None => match &body.ops[body.defining_op(value)?].kind {
-            Op::Core(core) if core.is_elementwise() => core.operands().into_iter().find_map(before),
+            Op::Core(core) if core.is_elementwise() => core.operands().into_iter().find_map(of_operand),
             _ => None,
         },
     }
 }
 
-/// The MMAs whose result becomes the left operand of another MMA, and the latter. If each warp has full rows of both, the operand
-/// stays in registers and row reductions stay in a warp.
+/// The MMAs whose result becomes the left operand of another MMA, and these other MMAs. If each warp has full rows of both, the
+/// operand stays in registers and row reductions stay in a warp.
 pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut chained = BTreeSet::new();
@@ -184,7 +184,8 @@ impl<'a> Uses<'a> {
         &self.users[value.0 as usize]
     }
 
-    /// The final users of a value, found through rearranging and elementwise ops: MMAs and all other ops.
+    /// The first users of a value that are not permutes, reshapes or elementwise ops, for example MMAs. The search
+    /// ends after `MAX_BETWEEN` ops.
     pub(crate) fn ends(&self, value: Value) -> Vec<OpId> {
         // Breadth first, so that the shortest path to an op counts.
         let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));

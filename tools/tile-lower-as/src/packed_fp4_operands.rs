@@ -26,17 +26,17 @@ struct Packed {
 
 pub(crate) fn run(function: &Function, target: Target) -> Function {
     let mut function = function.clone();
-    let mut before = Vec::new();
+    let mut old_operands = Vec::new();
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
         let ops = std::mem::take(&mut function.body.blocks[block].ops);
         for op in ops {
             if let Some(operands) = packed_operands(&function, op, target) {
-                before.extend(rewrite(&mut function, block, op, operands));
+                old_operands.extend(rewrite(&mut function, block, op, operands));
             }
             function.body.blocks[block].ops.push(op);
         }
     }
-    remove_unused(&mut function, before);
+    remove_unused(&mut function, old_operands);
     function
 }
 
@@ -102,18 +102,18 @@ fn remove_unused(function: &mut Function, values: Vec<Value>) {
     for op in body.walk(function.region) {
         body.ops[op].kind.for_each_operand(&mut |value| uses[value.0 as usize] += 1);
     }
-    let mut gone = BTreeSet::new();
+    let mut removed = BTreeSet::new();
     for mut value in values {
         while let Some(op) = body.defining_op(value).filter(|_| uses[value.0 as usize] == 0) {
             let Op::Core(Core::Permute { x, .. } | Core::Reshape { x } | Core::Reinterpret { x }) = body.ops[op].kind else {
                 break;
             };
-            if !gone.insert(op) {
+            if !removed.insert(op) {
                 break;
             }
             uses[x.0 as usize] -= 1;
             value = x;
         }
     }
-    body.blocks.values_mut().for_each(|block| block.ops.retain(|op| !gone.contains(op)));
+    body.blocks.values_mut().for_each(|block| block.ops.retain(|op| !removed.contains(op)));
 }

@@ -31,16 +31,16 @@ pub(crate) fn log(function: &Function, accesses: &Accesses, mmas: &MmaSelections
 }
 
 /// Reports an occupancy hint that was lowered to fit accumulators into tensor memory.
-pub(crate) fn log_occupancy(function: &Function, wished: Option<u32>, chosen: Option<u32>, envelope: &mut Envelope) {
-    let (Some(wished), Some(chosen)) = (wished, chosen) else { return };
-    if chosen < wished {
+pub(crate) fn log_occupancy(function: &Function, hinted_occupancy: Option<u32>, chosen: Option<u32>, envelope: &mut Envelope) {
+    let (Some(hinted_occupancy), Some(chosen)) = (hinted_occupancy, chosen) else { return };
+    if chosen < hinted_occupancy {
         envelope.log.push(LogEntry {
             pass: "mma".into(),
             outcome: Outcome::Missed,
             name: "Occupancy".into(),
             category: Category::Other,
             message: format!(
-                "occupancy = {wished} is lowered to {chosen}: tensor memory does not fit the accumulators of so many CTAs"
+                "occupancy = {hinted_occupancy} is lowered to {chosen}: tensor memory does not fit the accumulators of so many CTAs"
             ),
             function: function.name.clone(),
             loc: function.loc,
@@ -68,7 +68,7 @@ pub(crate) fn log_unscaled<'a>(
 }
 
 /// Reports that MMA chains run in two M subtiles, or why they do not although their accumulators exceed registers or TMEM.
-pub(crate) fn log_halves(function: &Function, why_not: Option<&str>, envelope: &mut Envelope) {
+pub(crate) fn log_split_m(function: &Function, why_not: Option<&str>, envelope: &mut Envelope) {
     let (outcome, message) = match why_not {
         None => (
             Outcome::Passed,
@@ -114,7 +114,7 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
         function: function.name.clone(),
         loc: function.body.ops[op].loc,
     };
-    let made =
+    let copied =
         copies.iter().map(|(op, copy)| entry(op, Outcome::Passed, format!("the tile is copied to shared memory {}", copy.by)));
     let no_tma = copies.no_tma.iter().map(|(op, reason)| {
         let message = format!("the tile is not copied by TMA: {reason}");
@@ -136,7 +136,7 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
         .declined
         .iter()
         .map(|(op, reason)| tma_store(*op, Outcome::Declined, format!("the tile is stored by threads, not by TMA: {reason}")));
-    envelope.log.extend(made.chain(no_tma).chain(declined).chain(stored).chain(by_threads));
+    envelope.log.extend(copied.chain(no_tma).chain(declined).chain(stored).chain(by_threads));
 }
 
 type Remark = (Outcome, String, Category, String);

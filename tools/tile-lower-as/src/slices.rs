@@ -19,8 +19,9 @@ pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32],
     indices.iter().enumerate().all(within)
 }
 
-/// The layout of a slice of a tile, if each thread holds its part of every slice.
-pub(crate) fn of_full(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
+/// The layout of a slice of a tile with this layout. `None` unless register bits alone select the slice, so that each thread holds
+/// its part of every slice.
+pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     let chosen = chosen_bits(whole, slice);
     let spread = layout.lane.iter().chain(&layout.warp).any(|basis| basis & chosen != 0);
@@ -35,7 +36,7 @@ pub(crate) fn of_full(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<L
 }
 
 /// The layout of a tile all of whose slices have this layout.
-pub(crate) fn in_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
+pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     let mut all = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());
     let chosen = chosen_bits(whole, slice);
@@ -49,8 +50,8 @@ fn chosen_bits(whole: &[u32], slice: &[u32]) -> u32 {
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
 }
 
-/// The assigned layout of a slice with constant indices. None if its tile has none. None also if it needs a conversion and all its
-/// uses are MMA `operands`: each use then extracts it from a suitably converted tile.
+/// The assigned layout of a slice with constant indices. `None` if the tile has no assigned layout. Also `None` if the slice needs
+/// a conversion and all its uses are MMA `operands`: each use then converts the tile and extracts the slice from it.
 pub(crate) fn extract_layout(
     assigned_layouts: &AssignedLayouts,
     function: &Function,
@@ -60,14 +61,14 @@ pub(crate) fn extract_layout(
 ) -> Option<Layout> {
     let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     let assigned_layout = assigned_layouts.get(x)?;
-    of_full(assigned_layout, whole, part).or_else(|| (!operands).then(|| assigned_layouts.or_default(function, slice)))
+    layout_of_slice(assigned_layout, whole, part).or_else(|| (!operands).then(|| assigned_layouts.or_default(function, slice)))
 }
 
 /// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
 /// slice and the tile passes through shared memory once. A tile without layout takes one from its slices.
 pub(crate) fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
     let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
-    assigned_layouts.get(into).cloned().unwrap_or_else(|| in_whole(&assigned_layouts.or_default(function, x), whole, part))
+    assigned_layouts.get(into).cloned().unwrap_or_else(|| layout_of_whole(&assigned_layouts.or_default(function, x), whole, part))
 }
 
 #[cfg(test)]
@@ -77,14 +78,14 @@ mod tests {
     #[test]
     fn a_slice_and_its_tile_have_each_others_layouts() {
         let slice = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7], 2, 2);
-        let whole = in_whole(&slice, &[32, 64], &[16, 16]);
+        let whole = layout_of_whole(&slice, &[32, 64], &[16, 16]);
         whole.covers(11).unwrap();
-        assert_eq!(of_full(&whole, &[32, 64], &[16, 16]), Some(slice));
+        assert_eq!(layout_of_slice(&whole, &[32, 64], &[16, 16]), Some(slice));
     }
 
     #[test]
     fn slices_that_lanes_choose_are_not_in_registers() {
         let whole = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
-        assert_eq!(of_full(&whole, &[32, 32], &[32, 16]), None);
+        assert_eq!(layout_of_slice(&whole, &[32, 32], &[32, 16]), None);
     }
 }

@@ -19,14 +19,14 @@ pub(crate) struct LoweredFor {
 }
 
 /// The choice that `convert` must revise.
-pub(crate) enum TooMuch {
+pub(crate) enum SmemOverflow {
     Copy(OpId),
-    MmaSelection(OpId),
+    Mma(OpId),
 }
 
-/// If shared memory overflows, the largest copy that is live at the point of the highest demand; without copies there, the MMA that
-/// reads the largest buffer, because `mma.sync` would take it from registers.
-pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Target) -> Option<TooMuch> {
+/// If shared memory overflows, returns the largest copy that is live at the point of the highest demand. Without live copies there,
+/// returns the MMA that reads the largest buffer, because `mma.sync` would read this operand from registers.
+pub(crate) fn smem_overflow(function: &Function, lowered_for: &LoweredFor, target: Target) -> Option<SmemOverflow> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
     let staged_buffers = liveness::min_staged_buffers((&function.body, function.region), Op::effects);
@@ -43,17 +43,17 @@ pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Ta
     let alive = |at: usize| {
         liveness.iter().filter(move |(_, live_range)| (live_range.first..=live_range.last).contains(&at)).map(|(buffer, _)| buffer)
     };
-    let together = |at: &usize| alive(*at).map(bytes).fold(0, u32::saturating_add);
+    let live_bytes = |at: &usize| alive(*at).map(bytes).fold(0, u32::saturating_add);
     // Demand grows only where a live range starts.
     let begins = liveness.values().filter(|live_range| **live_range != LiveRange::NEVER_LIVE).map(|live_range| live_range.first);
-    let fullest = begins.max_by_key(together)?;
+    let fullest = begins.max_by_key(live_bytes)?;
     let largest_of = |lowered_for: &BTreeMap<Buffer, OpId>, buffers: &mut dyn Iterator<Item = Buffer>| {
         buffers.filter_map(|buffer| Some((bytes(buffer), *lowered_for.get(&buffer)?))).max().map(|(_, op)| op)
     };
     // A buffer that is not live there may still cause fragmentation.
     let largest =
         |lowered_for| largest_of(lowered_for, &mut alive(fullest)).or_else(|| largest_of(lowered_for, &mut buffers.ids()));
-    largest(&lowered_for.copies).map(TooMuch::Copy).or_else(|| largest(&lowered_for.mmas).map(TooMuch::MmaSelection))
+    largest(&lowered_for.copies).map(SmemOverflow::Copy).or_else(|| largest(&lowered_for.mmas).map(SmemOverflow::Mma))
 }
 
 /// The buffers that threads store to inside a loop and `tcgen05.mma` reads. An MMA may still read its operand when the threads that

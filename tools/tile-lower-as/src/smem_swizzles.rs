@@ -1,8 +1,8 @@
 //! Chooses shared-memory layouts and swizzles that avoid bank conflicts of a buffer's writers and readers.
 //!
 //! A row is a run of the innermost dimension, divided into chunks of 16 bytes. The chunk index is XORed with bits of the row index,
-//! or of the 128-byte line index in longer rows. All candidates are tried, and the cheapest by shared-memory wavefronts wins. See
-//! also: Triton's `optimalSwizzling` and CUTLASS `Swizzle<B, M, S>`.
+//! or of the 128-byte line index in longer rows. The search takes the candidate with the fewest shared-memory wavefronts, and stops
+//! early at the lower bound of 128 bytes per wavefront. See also: Triton's `optimalSwizzling` and CUTLASS `Swizzle<B, M, S>`.
 
 use crate::convert::neighbours_first;
 use core_dialect::tile::Elem;
@@ -30,22 +30,22 @@ pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &
     cheapest(elem, shape, each, accesses)
 }
 
-/// The cost of a layout conversion through shared memory, per warp.
+/// The cost of a layout conversion through shared memory, for each warp.
 #[derive(Default)]
-pub(crate) struct Passes {
+pub(crate) struct ConversionCost {
     pub(crate) wavefronts: u32,
     pub(crate) accesses: u32,
 }
 
 /// The cost of a conversion between two layouts; zero if all elements stay in their threads.
-pub(crate) fn passes(elem: Elem, shape: &[u32], inner: [usize; 2], [from, to]: [&Layout; 2]) -> Passes {
+pub(crate) fn conversion_cost(elem: Elem, shape: &[u32], inner: [usize; 2], [from, to]: [&Layout; 2]) -> ConversionCost {
     if to.renaming(from, |element| element).is_some() {
-        return Passes::default();
+        return ConversionCost::default();
     }
     let from = &neighbours_first(from, shape, inner[0]);
     let buffer = exchange(elem, shape, inner, &[from, to]);
-    let accesses = |layout: &Layout| 1u32 << (layout.register.len() - neighbours(&buffer, layout) as usize);
-    Passes { wavefronts: wavefronts(&buffer, from) + wavefronts(&buffer, to), accesses: accesses(from) + accesses(to) }
+    let accesses = |layout: &Layout| 1u32 << (layout.register.len() - widest_vector(&buffer, layout) as usize);
+    ConversionCost { wavefronts: wavefronts(&buffer, from) + wavefronts(&buffer, to), accesses: accesses(from) + accesses(to) }
 }
 
 /// The first of the cheapest candidates. The search stops at a candidate with the lowest possible cost.
@@ -116,7 +116,7 @@ impl Swizzle {
         let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
         let width = row_bits.saturating_sub(piece).min(line - piece);
         let (first_row, all) = (row_bits.max(line), offsets.len());
-        let mut turn_by = |bits: Bits, at: std::ops::Range<usize>| {
+        let mut xor_bits = |bits: Bits, at: std::ops::Range<usize>| {
             for bit in 0..width {
                 let other = at.start + bits.skip + bit + usize::from(self.gap && bit > 0);
                 if other < at.end {
@@ -125,16 +125,16 @@ impl Swizzle {
             }
         };
         if let Some(bits) = self.lines {
-            turn_by(bits, line..if self.rows.is_some() { first_row } else { all });
+            xor_bits(bits, line..if self.rows.is_some() { first_row } else { all });
         }
         if let Some(bits) = self.rows {
-            turn_by(bits, first_row..all);
+            xor_bits(bits, first_row..all);
         }
     }
 }
 
 /// Log2 of the widest access whose registers are contiguous in the buffer and aligned in every thread.
-pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
+pub(crate) fn widest_vector(info: &BufferInfo, layout: &Layout) -> u32 {
     let widest = (PIECE / info.elem.bytes().clamp(1, PIECE)).ilog2() as usize;
     let offsets = Span::of(&info.offsets);
     let at = |basis: &u32| offsets.solve(*basis);
@@ -148,24 +148,25 @@ pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
 
 /// The atom that reads a buffer into a layout: `ldmatrix`, its byte form if `by_bytes` allows it, or vector loads.
 pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout, by_bytes: bool) -> CopyAtom {
-    let vector = || CopyAtom::Vector { vector_bits: neighbours(info, layout) };
+    let vector = || CopyAtom::Vector { vector_bits: widest_vector(info, layout) };
     let bytes = || info.byte_matrices(layout).filter(|_| by_bytes).map(|_| CopyAtom::ByteMatrix);
-    info.matrix(layout).or_else(bytes).unwrap_or_else(vector)
+    info.ldmatrix_atom(layout).or_else(bytes).unwrap_or_else(vector)
 }
 
 /// The atom that writes a tile to a buffer: `stmatrix` if threads have at most one contiguous word, or vector stores.
 pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) -> CopyAtom {
     const WORD: u32 = 4;
-    let vector_bits = neighbours(info, layout);
+    let vector_bits = widest_vector(info, layout);
     let bytes = info.elem.bytes();
     let words = (layout.registers() as u32).saturating_mul(bytes) / WORD;
     let pays = by_matrices && words > 1 && bytes << vector_bits <= WORD;
-    info.matrix_store(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
+    info.stmatrix_atom(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
 }
 
-/// A layout with fewer bank conflicts for reads of a swizzled TMA tile: lanes that would hit the same banks take chunks further on
-/// in their row. The tile goes through registers only, so its elements may be in any lane.
-pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {
+/// Changes a layout so that reads of a swizzled TMA tile have fewer bank conflicts: lanes that would access the same banks read
+/// another chunk of their row. This is possible because the tile only passes through registers, so that its elements may be in any
+/// lane.
+pub(crate) fn with_fewer_conflicts(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {
     let elem = Elem::Scalar(elem);
     let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, inner) else { return layout };
     let pieces = Strides::of(&shape).dim_bits(inner).map(|bit| 1 << bit).skip((PIECE / elem.bytes()).ilog2() as usize);
@@ -202,7 +203,7 @@ pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) 
             rows.chunks(8).map(|rows| busiest_bank(rows, PIECE)).sum::<u32>() << matrices.others.len()
         }
         CopyAtom::Vector { .. } | CopyAtom::Async { .. } => {
-            let vector_bits = neighbours(info, layout);
+            let vector_bits = widest_vector(info, layout);
             let width = (bytes << vector_bits).clamp(1, PIECE);
             let lanes: Vec<u32> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
             let together = (LINE / width.max(4)) as usize;

@@ -19,15 +19,14 @@ pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
         let ops = std::mem::take(&mut function.body.blocks[block].ops);
         for op in ops {
             let detached = mmas.contains(&op).then(|| detach(&mut function, op)).flatten();
-            let around = detached.map_or([None, None], |[before, after]| [Some(before), Some(after)]);
-            let [before, after] = around;
-            function.body.blocks[block].ops.extend(before.into_iter().chain([op]).chain(after));
+            let [zero, addition] = detached.map_or([None, None], |ops| ops.map(Some));
+            function.body.blocks[block].ops.extend(zero.into_iter().chain([op]).chain(addition));
         }
     }
     function
 }
 
-/// Creates the zero accumulator and the addition of the old one.
+/// Creates the op of the zero accumulator, and the op that adds the old accumulator to the result of the MMA.
 fn detach(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     let body = &mut function.body;
     let (loc, accumulators): (Loc, _) = (body.ops[op].loc, body.result(op));
@@ -40,10 +39,10 @@ fn detach(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     let zero = body.new_op(Op::Core(Core::Constant { value: Dense::Splat(0) }), [ty.clone()], loc);
     let start = body.result(zero);
     let (Op::Mma { acc, .. } | Op::MmaScaled { acc, .. }) = &mut body.ops[op].kind else { return None };
-    let before = std::mem::replace(acc, start);
-    let added = body.new_op(Op::Core(Core::Binary { kind, lhs: before, rhs: start }), [ty], loc);
-    let whole = body.result(added);
-    body.replace_uses(accumulators, whole);
+    let old_accumulator = std::mem::replace(acc, start);
+    let added = body.new_op(Op::Core(Core::Binary { kind, lhs: old_accumulator, rhs: start }), [ty], loc);
+    let sum = body.result(added);
+    body.replace_uses(accumulators, sum);
     if let Op::Core(Core::Binary { rhs, .. }) = &mut body.ops[added].kind {
         *rhs = accumulators;
     }

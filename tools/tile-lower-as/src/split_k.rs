@@ -7,7 +7,7 @@
 
 use crate::async_copies::TmaChoice;
 use crate::mma_selection::extents;
-use crate::operands::{self, How, Step};
+use crate::operands::{self, Step, StepKind};
 use crate::smem_swizzles::LINE;
 use crate::tile_slicing::{self, Parts};
 use base::ir::{Op as OpId, Operation};
@@ -22,10 +22,10 @@ use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{budget, tma_tiles};
 
-/// An operand takes at most 1/SHARES of the shared memory: two parts, and all other buffers.
+/// A part of an operand takes at most 1/SHARES of shared memory, because two parts are live at a time besides the other buffers.
 const SHARES: u32 = 3;
 /// The smallest extent of a part along K, in bits: one step of any atom.
-const SHORTEST: u32 = 256;
+const MIN_PART_BITS: u32 = 256;
 
 pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) -> Function {
     run_and_count(function, target, tma_copies).0
@@ -43,7 +43,7 @@ pub(crate) fn run_and_count(function: &Function, target: Target, tma_copies: Tma
         return (function, counts);
     }
     for split in &splits {
-        let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, made: Vec::new() };
+        let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
         SplitRewriter { split, parts, alternating }.run();
     }
     (base::text::compact(&function), counts)
@@ -59,7 +59,8 @@ struct Split {
 
 /// The origin of an operand's parts.
 enum Source {
-    /// Slices of the full tile along this dimension, taken where the tile is defined if that is outside the MMA's block.
+    /// Slices of the full tile along this dimension. If the tile is defined outside the block of the MMA, it is sliced after its
+    /// definition.
     Whole(usize),
     Loads(Loaded),
 }
@@ -72,7 +73,7 @@ struct Loaded {
     dim: usize,
     /// The ops from the load to the MMA, with the split dimension of each result.
     chain: Vec<(OpId, usize)>,
-    /// The greatest index whose part numbers fit the index type; none if every index does.
+    /// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit.
     limit: Option<i64>,
 }
 
@@ -118,7 +119,7 @@ impl<'a> SplitPlanner<'a> {
         };
         let [.., k] = extents(self.shape(lhs), self.shape(rhs));
         let bits = [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;
-        if parts == 1 || k / parts * bits < SHORTEST {
+        if parts == 1 || k / parts * bits < MIN_PART_BITS {
             return None;
         }
         // The operand that is too large must be split; the other one is split the same way if possible.
@@ -128,10 +129,10 @@ impl<'a> SplitPlanner<'a> {
             sides.iter().zip(needed).all(|(side, needed)| needed == 1 || side.is_some()).then_some(sides)
         };
         let sides = in_parts(parts)?;
-        let narrow =
+        let tma_parts =
             if self.alternating { sides.iter().flatten().filter_map(|side| self.tma_tiles_along(side)).max() } else { None };
-        let narrow = narrow.filter(|narrow| *narrow > parts && k / narrow * bits >= SHORTEST);
-        let (parts, sides) = narrow.and_then(|narrow| Some((narrow, in_parts(narrow)?))).unwrap_or((parts, sides));
+        let tma_parts = tma_parts.filter(|tma_parts| *tma_parts > parts && k / tma_parts * bits >= MIN_PART_BITS);
+        let (parts, sides) = tma_parts.and_then(|tma_parts| Some((tma_parts, in_parts(tma_parts)?))).unwrap_or((parts, sides));
         let [lhs, rhs] = sides.map(|side| side.map(Source::Loads));
         let (lhs, rhs) = (lhs.unwrap_or(Source::Whole(k_of_lhs)), rhs.unwrap_or(Source::Whole(k_of_rhs)));
         Some(Split { mma, block, parts, lhs, rhs })
@@ -156,12 +157,12 @@ impl<'a> SplitPlanner<'a> {
             if self.uses[value.0 as usize] != 1 || self.blocks[op.0 as usize] != Some(block) {
                 return None;
             }
-            let Some(Step { from, how }) = operands::step(self.function, value) else { break };
+            let Some(Step { from, step_kind }) = operands::step(self.function, value) else { break };
             chain.push((op, dim));
-            dim = match how {
-                How::Permuted(order) => order[dim] as usize,
-                How::Converted => dim,
-                How::Reshaped => self.dim_before_reshape(from, value, dim, parts)?,
+            dim = match step_kind {
+                StepKind::Permuted(order) => order[dim] as usize,
+                StepKind::Converted => dim,
+                StepKind::Reshaped => self.dim_before_reshape(from, value, dim, parts)?,
             };
             value = from;
         }
@@ -184,9 +185,9 @@ impl<'a> SplitPlanner<'a> {
         let body = &self.function.body;
         let Op::LoadView { view, index, order, .. } = &body.ops[load].kind else { return false };
         let Type::View(ty) = body.ty(*view) else { return false };
-        let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
-        let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak;
-        plain && made && self.bits(index[dim]) >= 32
+        let is_make_view = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
+        let is_weak_partition = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak;
+        is_weak_partition && is_make_view && self.bits(index[dim]) >= 32
     }
 
     fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
@@ -199,8 +200,10 @@ impl<'a> SplitPlanner<'a> {
         let body = &self.function.body;
         let token = body.ops[load].results[1];
         let between = body.blocks[block].ops.iter().skip_while(|op| **op != load).take_while(|op| **op != mma);
-        let waits = |op: OpId| body.ops[op].kind.operands().contains(&token);
-        !between.copied().any(|op| waits(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(waits))
+        let uses_token = |op: OpId| body.ops[op].kind.operands().contains(&token);
+        !between
+            .copied()
+            .any(|op| uses_token(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(uses_token))
     }
 
     fn bytes(&self, value: Value) -> u32 {
@@ -258,26 +261,26 @@ impl SplitRewriter<'_> {
             self.parts.function.body.replace_uses(self.parts.function.body.ops[load].results[1], joined);
         }
         self.parts.function.body.replace_uses(self.parts.function.body.result(*mma), sum);
-        let gone: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*mma]).collect();
+        let replaced: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*mma]).collect();
         let ops = &mut self.parts.function.body.blocks[*block].ops;
         let at = ops.iter().position(|op| op == mma).expect("the MMA is in its block");
-        ops.splice(at..=at, self.parts.made);
-        ops.retain(|op| !gone.contains(op));
+        ops.splice(at..=at, self.parts.emitted);
+        ops.retain(|op| !replaced.contains(op));
     }
 
     /// Takes a part of a tile. A tile from outside the MMA's block is sliced after its definition, outside any loop.
     fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         let body = &self.parts.function.body;
-        let made = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
-        let Some((op, block)) = made.filter(|(_, block)| *block != self.split.block) else {
+        let definition = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
+        let Some((op, block)) = definition.filter(|(_, block)| *block != self.split.block) else {
             return self.parts.slice(whole, dim, part);
         };
-        let here = std::mem::take(&mut self.parts.made);
+        let emitted_here = std::mem::take(&mut self.parts.emitted);
         let slice = self.parts.slice(whole, dim, part);
-        let made = std::mem::replace(&mut self.parts.made, here);
+        let slice_ops = std::mem::replace(&mut self.parts.emitted, emitted_here);
         let ops = &mut self.parts.function.body.blocks[block].ops;
         let at = ops.iter().position(|other| *other == op).expect("the tile is defined in its block");
-        ops.splice(at + 1..at + 1, made);
+        ops.splice(at + 1..at + 1, slice_ops);
         slice
     }
 

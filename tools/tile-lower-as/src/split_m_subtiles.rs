@@ -5,12 +5,12 @@
 //! unchanged.
 //! See also: Triton's `DataPartition` (`WSDataPartition`); CUTLASS FMHA with two M subtiles per CTA.
 //!
-//! In tensor memory, an operand that threads compute would overwrite its accumulator and delay the next MMA. Subtiles that
-//! alternate use one allocation for the accumulator and another one for the operand. With `mma.sync`, subtiles would read the other
-//! operand twice and `ptxas` would interleave both, so nothing is gained.
+//! Without subtiles, an operand that threads store to tensor memory would overwrite the accumulator from which they compute it, and
+//! delay the next MMA. Subtiles that alternate share one allocation for accumulators and another one for operands. With `mma.sync`,
+//! subtiles would read the other operand twice and `ptxas` would interleave both, so nothing is gained.
 
 use crate::cluster::value_forms::{Flow, Form, Forms};
-use crate::cluster::{self, Makers};
+use crate::cluster::{self, PartAssignment};
 use crate::mma_selection::{self, registers};
 use crate::operands;
 use base::ir::{Op as OpId, Operation};
@@ -24,8 +24,8 @@ use tileas::budget;
 /// Rows of an MMA in tensor memory, and bits of a TMEM cell.
 const LANES: u32 = tileas::tensor_memory::LANES;
 const WORD: u32 = 32;
-/// The most warps that share an MMA.
-const WARPS: u32 = 8;
+/// Maximum warps that divide an MMA.
+const MAX_WARPS: u32 = 8;
 
 /// Whether M subtiles are profitable, or requested by `--split-m`.
 pub(crate) fn are_desired(function: &Function, target: Target, when: Option<&str>) -> bool {
@@ -40,10 +40,10 @@ pub(crate) fn are_desired(function: &Function, target: Target, when: Option<&str
 /// Splits the function along M, or returns why it cannot be split.
 pub(crate) fn run(function: &Function, target: Target) -> Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = cluster::parted(function, target, &flow, 2)?;
-    by_rows(&forms)?;
-    splits_no_ordered_access(&forms)?;
-    Ok(cluster::rewrite(&forms, &flow, Makers::Alternating))
+    let forms = cluster::divided_forms(function, target, &flow, 2)?;
+    check_row_division(&forms)?;
+    check_ordered_accesses(&forms)?;
+    Ok(cluster::rewrite(&forms, &flow, PartAssignment::Alternating))
 }
 
 /// Whether the live accumulators of chained MMAs exceed the registers, and those of M subtiles fit.
@@ -55,14 +55,14 @@ fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     };
     let sum = |value| registers(function, value, 32);
     let all = mma_selection::alive_together(function, |op| acc(op).map_or(0, sum));
-    let passing =
+    let not_carried =
         mma_selection::alive_together(function, |op| acc(op).filter(|acc| starts_at_constant(function, *acc)).map_or(0, sum));
-    let capacity = budget::mma_registers(target, WARPS) * 32 * WARPS;
-    all > capacity && all - passing / 2 <= capacity
+    let capacity = budget::mma_registers(target, MAX_WARPS) * 32 * MAX_WARPS;
+    all > capacity && all - not_carried / 2 <= capacity
 }
 
-/// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile does. They spill in either form, but
-/// with M subtiles `ptxas` spills only one at a time.
+/// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile does. They spill with and without M
+/// subtiles, but with subtiles `ptxas` spills only one accumulator at a time.
 fn exceeds_registers(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let blocks = body.op_blocks();
@@ -94,7 +94,7 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         Op::Mma { acc, .. } => columns(acc),
         _ => 0,
     };
-    let passes = |op: OpId| match body.ops[op].kind {
+    let not_carried_columns = |op: OpId| match body.ops[op].kind {
         Op::Mma { acc, .. } if starts_at_constant(function, acc) => columns(acc),
         _ => 0,
     };
@@ -102,28 +102,29 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         Op::Mma { lhs, .. } if operands::loaded_by(function, lhs).is_none() => columns(lhs),
         _ => 0,
     };
-    let together = |of: &dyn Fn(OpId) -> u32| mma_selection::alive_together(function, of);
-    let (all, passing) = (together(&|op| accumulators(op) + computed(op)), together(&|op| passes(op) + computed(op)));
+    let live_columns = |of: &dyn Fn(OpId) -> u32| mma_selection::alive_together(function, of);
+    let (all, not_carried) =
+        (live_columns(&|op| accumulators(op) + computed(op)), live_columns(&|op| not_carried_columns(op) + computed(op)));
     let capacity = target.tmem_columns;
     !chained.is_empty()
         && chained.iter().all(has_rows)
-        && together(&accumulators) <= capacity
+        && live_columns(&accumulators) <= capacity
         && capacity < all
-        && all - passing / 2 <= capacity
+        && all - not_carried / 2 <= capacity
 }
 
 /// Whether an accumulator starts with a constant in each iteration, so that it is not loop-carried.
 fn starts_at_constant(function: &Function, acc: Value) -> bool {
-    let made = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
-    matches!(made, Some(Op::Core(Core::Constant { .. })))
+    let definition = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
+    matches!(definition, Some(Op::Core(Core::Constant { .. })))
 }
 
-/// Checks that every MMA belongs to one subtile.
-fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
+/// Checks that the M subtiles divide the rows of every MMA.
+fn check_row_division(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     let has_rows = |result: Value| {
         let rank = body.ty(result).tile().map_or(0, |(_, shape)| shape.len());
-        forms.passed(result).eq([Form::Part(rank - 2)])
+        forms.emitted_forms(result).eq([Form::Part(rank - 2)])
     };
     let mmas = body.walk(forms.function.region).into_iter().filter(|op| operands::is_mma(forms.function, *op));
     match mmas.map(|op| &body.ops[op]).find(|node| !has_rows(node.results[0])) {
@@ -133,17 +134,17 @@ fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
 }
 
 /// Checks that no token orders an access that both subtiles would execute.
-fn splits_no_ordered_access(forms: &Forms<'_>) -> Result<(), String> {
+fn check_ordered_accesses(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     for op in body.walk(forms.function.region) {
         let node = &body.ops[op];
-        let whole = match node.kind {
-            Op::LoadView { .. } | Op::Load { .. } => forms.passed(node.results[0]).all(|form| form == Form::Whole),
+        let is_executed_once = match node.kind {
+            Op::LoadView { .. } | Op::Load { .. } => forms.emitted_forms(node.results[0]).all(|form| form == Form::Whole),
             Op::StoreView { .. } | Op::Store { .. } => false,
             _ => true,
         };
         let mut tokens = node.results.iter().filter(|result| *body.ty(**result) == Type::Token);
-        if !whole && tokens.any(|token| !forms.of(*token).is_empty()) {
+        if !is_executed_once && tokens.any(|token| !forms.of(*token).is_empty()) {
             return Err(format!("a token orders ops after a '{}', which would be split in two", node.kind.mnemonic()));
         }
     }

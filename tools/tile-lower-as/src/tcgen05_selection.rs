@@ -4,7 +4,7 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
-use crate::async_copies::{By, Copies};
+use crate::async_copies::{Copies, CopyMethod};
 use crate::counted_loops;
 use crate::mma_selection::{Family, MmaPlanner, MmaSelection, MmaSelections, NO_TMEM, OperandSource, extents, transposing_layout};
 use crate::operands;
@@ -40,12 +40,13 @@ impl MmaPlanner<'_> {
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
         let (lanes, mut possible) = (Lanes::of(self.function), Vec::new());
         for chain in all.iter().cloned() {
-            match self.planned(&chain, &all, &lanes, refused) {
+            match self.plan_chain(&chain, &all, &lanes, refused) {
                 Ok(mmas) => possible.push((self.with_slices(chain), mmas)),
                 Err(reason) => decided.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
         }
-        // Earlier chains win. Dropping a chain changes the columns of others, so dropped chains are tried again.
+        // Earlier chains have priority. A dropped chain changes the columns of other chains, so dropped chains are tried again at
+        // the end.
         let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
         let mut dropped = Vec::new();
         while let Some(at) = self.first_exceeding_tmem(&chains, columns) {
@@ -66,14 +67,14 @@ impl MmaPlanner<'_> {
     }
 
     /// The `tcgen05` selections of a chain, or the reason against them.
-    fn planned(
+    fn plan_chain(
         &self,
         chain: &Chain,
         all: &[Chain],
         lanes: &Lanes,
         refused: &BTreeMap<OpId, &'static str>,
     ) -> Result<Vec<MmaSelection>, &'static str> {
-        let too_short = chain.is_straight() && !self.is_requested(Family::TensorMemory) && !self.pays_at_once(chain, all);
+        let too_short = chain.is_straight() && !self.is_requested(Family::TensorMemory) && !self.pays_without_loop(chain, all);
         let elem = self.function.body.ty(chain.result).tile().map(|(elem, _)| elem.carrier());
         let mmas = chain.mmas.iter().map(|op| match refused.get(op) {
             Some(reason) => Err(*reason),
@@ -86,11 +87,11 @@ impl MmaPlanner<'_> {
         mmas.collect()
     }
 
-    /// Whether `tcgen05` is faster although threads wait for the MMA and `tcgen05.ld`. Independent chains of a block share one
-    /// wait.
-    fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
-        /// Cycles from the issue of an MMA to its start, plus the cycles of `tcgen05.ld` after it.
-        const THERE_AND_BACK: u64 = 400;
+    /// Whether `tcgen05` is faster than `mma.sync` for a chain without loop, whose MMAs and `tcgen05.ld` threads wait for.
+    /// Independent chains of a block share this wait.
+    fn pays_without_loop(&self, chain: &Chain, all: &[Chain]) -> bool {
+        /// Cycles from the issue of an MMA to its start, plus the cycles of the `tcgen05.ld` that follows it.
+        const TMEM_ROUND_TRIP: u64 = 400;
         let (rates, body) = (perf_model::rates(self.target), &self.function.body);
         let blocks = body.op_blocks();
         let cycles = |op: &OpId| {
@@ -98,7 +99,7 @@ impl MmaPlanner<'_> {
             let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
-            let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").of(elem.bits());
+            let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").multiply_adds(elem.bits());
             // With 64 rows, half of the TMEM lanes are idle.
             let idle = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
             let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
@@ -106,31 +107,31 @@ impl MmaPlanner<'_> {
             let [rows, columns] = tensor_memory::instruction_extents([m, n]);
             let left_lines = if self.is_loaded(lhs) { m * n.div_ceil(columns) } else { 0 };
             let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
-            let there = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
+            let tcgen05_cycles = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
             // `mma.sync` takes operands into which the scales were multiplied.
             let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
             let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
-            let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
+            let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (tcgen05_cycles, u64::MAX) };
             // Fragments are in registers already if another MMA or another block of ops produced them.
             let read = |operand: Value| {
-                let made = body.defining_op(operands::rearranged(self.function, operand));
-                let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
-                here && !operands::comes_from_mma(self.function, operand)
+                let definition = body.defining_op(operands::rearranged(self.function, operand));
+                let in_block = definition.is_some_and(|definition| blocks[definition.0 as usize] == blocks[op.0 as usize]);
+                in_block && !operands::comes_from_mma(self.function, operand)
             };
-            (there, self.by_warps(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
+            (tcgen05_cycles, self.mma_sync_cycles(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
         };
         let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
-        let (there, here) = chain.mmas.iter().map(cycles).fold((0, 0), sum);
+        let (tcgen05_cycles, mma_sync_cycles) = chain.mmas.iter().map(cycles).fold((0, 0), sum);
         let block = blocks[chain.mmas[0].0 as usize];
         let needs = |chain: &Chain, other: &Chain| {
             let operands = chain.mmas.iter().flat_map(|op| self.function.body.ops[*op].kind.operands());
-            operands.into_iter().any(|operand| self.depends(operand, other.result, block, &blocks))
+            operands.into_iter().any(|operand| self.depends_on(operand, other.result, block, &blocks))
         };
-        let beside = all.iter().filter(|other| {
-            let here = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
-            here && (*other == chain || !needs(chain, other) && !needs(other, chain))
+        let independent = all.iter().filter(|other| {
+            let is_candidate = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
+            is_candidate && (*other == chain || !needs(chain, other) && !needs(other, chain))
         });
-        there.saturating_add(THERE_AND_BACK / beside.count().max(1) as u64) < here
+        tcgen05_cycles.saturating_add(TMEM_ROUND_TRIP / independent.count().max(1) as u64) < mma_sync_cycles
     }
 
     fn tcgen05_mma(&self, op: OpId, accumulators: Value, all: &[Chain], lanes: &Lanes) -> Result<MmaSelection, &'static str> {
@@ -138,7 +139,7 @@ impl MmaPlanner<'_> {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
-        if let Some(why) = self.unasked(Family::TensorMemory) {
+        if let Some(why) = self.not_requested(Family::TensorMemory) {
             return Err(why);
         }
         if batch > 1 {
@@ -156,12 +157,12 @@ impl MmaPlanner<'_> {
             Some(scaled) => Some(scaled.layouts(self.warp_bits as usize).ok_or(NO_LANES_OF_SCALES)?),
             None => None,
         };
-        let across = |operand, side| !atom.transposes && self.lies_across(operand, side);
-        let loaded_across = |operand, side| self.is_loaded(operand) && across(operand, side);
-        if loaded_across(lhs, Operand::A) || loaded_across(rhs, Operand::B) {
+        let is_mn_major = |operand, side| !atom.transposes && self.is_mn_major(operand, side);
+        let is_loaded_mn_major = |operand, side| self.is_loaded(operand) && is_mn_major(operand, side);
+        if is_loaded_mn_major(lhs, Operand::A) || is_loaded_mn_major(rhs, Operand::B) {
             return Err("tcgen05 takes such elements along K, and memory has them M- or N-major");
         }
-        let right = match across(rhs, Operand::B) {
+        let right = match is_mn_major(rhs, Operand::B) {
             false => Some(OperandSource::Memory),
             true => {
                 let sync = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
@@ -173,19 +174,19 @@ impl MmaPlanner<'_> {
         let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
             .ok_or("its warps do not access all lanes of tensor memory")?;
         // All roles must advance the pipelines of the MMA by the same number of stages.
-        if counted_loops::outermost(self.function, &self.function.body.op_blocks(), op).is_none() {
+        if counted_loops::outermost_loop(self.function, &self.function.body.op_blocks(), op).is_none() {
             return Err("not all warp roles can compute how often it executes: it is in a condition or an unbounded loop");
         }
         let lhs = match self.is_loaded(lhs) {
             true => OperandSource::Memory,
             // Operands that threads compute, or load to registers, are stored to tensor memory from there.
             false => {
-                let info = tensor_memory::left(elem, left)
+                let info = tensor_memory::left_operand(elem, left)
                     .filter(|_| elem.bits() >= 8)
                     .ok_or("its left operand does not fit tensor memory")?;
                 OperandSource::Tensor(
                     lanes
-                        .stored(self.function, lhs, &info, all, self.warp_bits as usize)
+                        .store_layout(self.function, lhs, &info, all, self.warp_bits as usize)
                         .ok_or("its warps cannot divide the left operand in tensor memory")?,
                 )
             }
@@ -203,12 +204,12 @@ impl MmaPlanner<'_> {
 
     /// The first chain whose accumulator and operands do not fit the TMEM columns that earlier chains leave.
     fn first_exceeding_tmem(&self, chains: &[Chain], columns: u32) -> Option<usize> {
-        let hosted = self.hosted(chains);
+        let hosted = self.hosted_operands(chains);
         let (mut taken, mut shared) = (0, Vec::new());
         chains.iter().position(|chain| {
             let accumulators = accumulators(self.function, chain).map(|info| (info, chain.is_single()));
             let left = self
-                .lefts(chain)
+                .stored_lefts(chain)
                 .into_iter()
                 .map(|(_, info)| (info, true))
                 .filter(|(info, _)| !hosted.contains(&(self.component(chain), info.clone())));
@@ -234,21 +235,22 @@ impl MmaPlanner<'_> {
     }
 
     /// The left operands of a chain that threads store to tensor memory, with their TMEM buffers.
-    fn lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
+    fn stored_lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
         let left = |op: &OpId| {
             let [lhs, ..] = operands::of_mma(self.function, *op);
             let (elem, shape) = self.function.body.ty(lhs).tile().expect("operands of MMAs are tiles");
-            (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left(elem, shape)?))).flatten()
+            (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left_operand(elem, shape)?))).flatten()
         };
         chain.mmas.iter().filter_map(left).collect()
     }
 
     /// The operands that overwrite the accumulator from which threads compute them. Safe because `tcgen05.ld` has read the
-    /// accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator hosts at most the first such operand.
-    fn hosted(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
-        /// Chains up to which hosting is tried; its cost is cubic in their number.
-        const MOST: usize = 32;
-        if chains.len() > MOST {
+    /// accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator buffer holds at most one such operand
+    /// buffer.
+    fn hosted_operands(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
+        /// Maximum chains for this analysis, whose cost is cubic in their number.
+        const MAX_CHAINS: usize = 32;
+        if chains.len() > MAX_CHAINS {
             return Vec::new();
         }
         let blocks = self.function.body.op_blocks();
@@ -261,7 +263,8 @@ impl MmaPlanner<'_> {
                 hosts.push(place)
             }
         });
-        let left = chains.iter().flat_map(|chain| self.lefts(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
+        let left =
+            chains.iter().flat_map(|chain| self.stored_lefts(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
         left.for_each(|place| {
             if !guests.contains(&place) {
                 guests.push(place)
@@ -287,27 +290,27 @@ impl MmaPlanner<'_> {
         let chains: Vec<&Chain> = chains.iter().filter(|chain| self.component(chain) == *component).collect();
         let of_host = |chain: &&Chain| chain.is_single() && accumulators(self.function, chain).is_some_and(|info| info == *host);
         let hosts: Vec<&Chain> = chains.iter().copied().filter(of_host).collect();
-        let mut users = chains.iter().flat_map(|chain| self.lefts(chain)).filter(|(_, info)| info == guest);
-        let serves = |user: OpId| {
+        let mut users = chains.iter().flat_map(|chain| self.stored_lefts(chain)).filter(|(_, info)| info == guest);
+        let hosts_before = |user: OpId| {
             let [lhs, ..] = operands::of_mma(self.function, user);
             let block = blocks[user.0 as usize];
-            let mut here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
-            let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends(lhs, chain.result, block, blocks);
-            here.peek().is_some() && here.all(is_before)
+            let mut hosts_here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
+            let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends_on(lhs, chain.result, block, blocks);
+            hosts_here.peek().is_some() && hosts_here.all(is_before)
         };
-        host.columns() >= guest.columns() && users.all(|(user, _)| serves(user))
+        host.columns() >= guest.columns() && users.all(|(user, _)| hosts_before(user))
     }
 
     /// Whether a value depends on another one through ops of their common block.
-    fn depends(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
+    fn depends_on(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
         let body = &self.function.body;
         let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
         while let Some(value) = work.pop() {
             if value == on {
                 return true;
             }
-            let made = body.defining_op(value).filter(|op| blocks[op.0 as usize] == block && seen.insert(*op));
-            work.extend(made.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+            let definition = body.defining_op(value).filter(|op| blocks[op.0 as usize] == block && seen.insert(*op));
+            work.extend(definition.into_iter().flat_map(|op| body.ops[op].kind.operands()));
         }
         false
     }
@@ -393,7 +396,7 @@ fn part_tmem_loaded(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_b
 }
 
 /// The `tcgen05.ld` atom that reaches the full buffer, and the matching layout of a tile with one element per row.
-pub(crate) fn rows(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
+pub(crate) fn row_layout(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
     let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
     BY_ROWS.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(rows)
 }
@@ -403,46 +406,46 @@ pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) ->
     ALL.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
-/// Why an MMA does not use tensor memory.
+/// The reason against tensor memory if TMA does not copy an operand.
 pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
 
-/// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.
+/// The `tcgen05` MMAs with an operand that is not in the memory from which the instruction reads it, with the reason.
 pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Copies) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
-    let made: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
-    let others = read_otherwise(function, &made);
+    let in_tensor_memory: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
+    let others = read_otherwise(function, &in_tensor_memory);
     let why = |op: OpId| {
         let [lhs, rhs, _] = operands::of_mma(function, op);
         let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains consist of `tcgen05` MMAs") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, OperandSource::Tensor(_))));
-        let wanting = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
+        let lacks_tma = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
         let shared = |operand: &Value| {
             let is_copied = operands::loaded_by(function, *operand).is_some();
             let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
             is_shared.then_some("an operand is also read by threads")
         };
-        in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
+        in_shared.filter_map(|operand| lacks_tma(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
     };
     mmas.in_tensor_memory().filter_map(why).collect()
 }
 
 /// The tiles that other ops than `tcgen05` MMAs read, possibly through permutes or reshapes.
-fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value> {
+fn read_otherwise(function: &Function, in_tensor_memory: &BTreeSet<OpId>) -> BTreeSet<Value> {
     let body = &function.body;
     let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
-    let others = body.walk(function.region).into_iter().filter(|op| !made.contains(op) && !rearranges(op));
+    let others = body.walk(function.region).into_iter().filter(|op| !in_tensor_memory.contains(op) && !rearranges(op));
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
 
-/// The reason against an operand. TMA must copy an operand that every iteration loads; threads may store one that is computed or
-/// loaded once.
+/// Why an operand is not in the memory from which `tcgen05` reads it. TMA must copy an operand that every iteration loads. Threads
+/// may store an operand that they compute, or load once (`once`).
 fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, blocks: &[Option<Block>]) -> Option<&'static str> {
     let body = &function.body;
     let tile = operands::rearranged(function, operand);
     let Some(op) = body.defining_op(tile) else { return Some("an operand is carried from the previous iteration") };
     operands::loaded_by(function, tile)?;
     match copies.get(op).map(|copy| &copy.by) {
-        Some(By::Tma(_)) => None,
+        Some(CopyMethod::Tma(_)) => None,
         None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
         _ => Some(NO_TMA),
     }

@@ -9,8 +9,8 @@ use numerics::arith::{Binary, Overflow, Signedness};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// The greatest tile index whose part indices fit the index type; none if every index does. Tiles beyond it are outside any memory,
-/// so clamping to it keeps them out of bounds.
+/// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit. Tiles beyond this
+/// index are outside any memory, so an index that is clamped to it is still out of bounds.
 pub(crate) fn index_limit(facts: &Facts<'_>, index: Value, bits: u32, parts: u32) -> Option<i64> {
     let (low, high) = facts.range(index);
     let most = i64::MAX >> (64 - bits) >> parts.trailing_zeros();
@@ -23,21 +23,21 @@ pub(crate) struct Parts<'a> {
     /// The number of parts.
     pub(crate) count: u32,
     pub(crate) loc: Loc,
-    pub(crate) made: Vec<OpId>,
+    pub(crate) emitted: Vec<OpId>,
 }
 
 impl Parts<'_> {
     /// A view of the same memory with tiles of one part, defined after the original view.
     pub(crate) fn view(&mut self, view: Value, dim: usize) -> Value {
         let body = &mut self.function.body;
-        let made = body.defining_op(view).expect("planned as a view with a defining op");
-        let (kind, loc) = (body.ops[made].kind.clone(), body.ops[made].loc);
+        let view_op = body.defining_op(view).expect("planned as a view with a defining op");
+        let (kind, loc) = (body.ops[view_op].kind.clone(), body.ops[view_op].loc);
         let Type::View(mut ty) = body.ty(view).clone() else { unreachable!("planned as a view") };
         ty.tile[dim] /= self.count;
         let new = body.new_op(kind, [Type::View(ty)], loc);
-        let block = body.op_blocks()[made.0 as usize].expect("the view is defined in a block");
+        let block = body.op_blocks()[view_op.0 as usize].expect("the view is defined in a block");
         let ops = &mut body.blocks[block].ops;
-        let at = ops.iter().position(|op| *op == made).expect("the view is defined in its block");
+        let at = ops.iter().position(|op| *op == view_op).expect("the view is defined in its block");
         ops.insert(at + 1, new);
         body.result(new)
     }
@@ -88,7 +88,7 @@ impl Parts<'_> {
 
     pub(crate) fn make(&mut self, kind: Op, results: impl IntoIterator<Item = Type>) -> Vec<Value> {
         let op = self.function.body.new_op(kind, results, self.loc);
-        self.made.push(op);
+        self.emitted.push(op);
         self.function.body.ops[op].results.to_vec()
     }
 }

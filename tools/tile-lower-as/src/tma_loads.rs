@@ -5,7 +5,7 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 
-use crate::async_copies::{By, Copy, CopyPlanner, Readers, Reads, TmaChoice};
+use crate::async_copies::{Copy, CopyMethod, CopyPlanner, MmaReads, Readers, TmaChoice};
 use crate::counted_loops;
 use crate::counted_loops::{core, is_pure};
 use base::ir::{Def, Op as OpId, Operation};
@@ -21,9 +21,9 @@ use tileaa::{Op, Type};
 use tileas::{tma_tiles, wgmma_atoms};
 
 /// The alignment of a map's address and strides in bytes, and the exclusive limit of its strides.
-const UNIT: u64 = 16;
+const MAP_ALIGNMENT: u64 = 16;
 const MAX_STRIDE: i64 = 1 << 36;
-/// The least number of bytes of a TMA copy outside loops.
+/// Minimum bytes of a TMA copy outside loops.
 const MIN_ONCE: u32 = 8 << 10;
 /// Coordinates are signed 32-bit integers.
 const MAX_EXTENT: i64 = i32::MAX as i64;
@@ -34,8 +34,8 @@ impl CopyPlanner<'_> {
         let Core::For { body: inner, .. } = core(&self.function.body.ops[for_op].kind).expect("the load is in a loop") else {
             unreachable!("the load is in a `for`")
         };
-        let alternating = |index: &[Value]| self.runs_alternately(for_op).and_then(|()| self.are_counted(index, for_op));
-        self.copy_by_tma(load, Some(self.function.body.block_of(*inner)), alternating)
+        let check_phases = |index: &[Value]| self.check_uniform_phases(for_op).and_then(|()| self.are_counted(index, for_op));
+        self.copy_by_tma(load, Some(self.function.body.block_of(*inner)), check_phases)
     }
 
     /// The TMA copy that replaces a load in the function's entry block whose tile MMAs in loops read in place. It overlaps the
@@ -49,7 +49,7 @@ impl CopyPlanner<'_> {
         let readers = self.uses.ends(value);
         self.stays_until_read(load, &readers)?;
         let in_place = readers.into_iter().all(|op| self.reads_in_place(op));
-        match in_place && self.readers(value, None, 0).is_some_and(|reads| reads.groups) {
+        match in_place && self.readers(value, None, 0).is_some_and(|reads| reads.in_place) {
             true => Ok(copy),
             false => Err("threads read it into registers, once for all iterations"),
         }
@@ -85,12 +85,12 @@ impl CopyPlanner<'_> {
         })
     }
 
-    /// The TMA copy of a load whose readers are in a block, or in any block. `alternating` checks *uniform phases*.
+    /// The TMA copy of a load whose readers are in a block, or in any block. `check_phases` checks *uniform phases*.
     fn copy_by_tma(
         &self,
         load: OpId,
         block: Option<Block>,
-        alternating: impl FnOnce(&[Value]) -> Result<(), &'static str>,
+        check_phases: impl FnOnce(&[Value]) -> Result<(), &'static str>,
     ) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, index, token, order, hints, .. } = &body.ops[load].kind else {
@@ -100,7 +100,7 @@ impl CopyPlanner<'_> {
         if !self.target.has(Feature::Tma) {
             return Err("the target has no TMA");
         }
-        if !self.allowed(hints) {
+        if !self.hints_allow_tma(hints) {
             return Err("the author disallows TMA");
         }
         if order.semantics != MemoryOrdering::Weak {
@@ -112,13 +112,13 @@ impl CopyPlanner<'_> {
         if token.is_some_and(|token| !self.is_of_loads(token)) {
             return Err("it is ordered after what this kernel writes");
         }
-        alternating(index)?;
+        check_phases(index)?;
         let map = tma_tiles::map(body, self.function.params(), *view)?;
-        self.fits(ty, *view)?;
+        self.check_map_limits(ty, *view)?;
         let mut buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         let value = body.result(load);
         let readers = match self.readers(value, block, 0) {
-            Some(Reads { groups: true, .. }) => {
+            Some(MmaReads { in_place: true, .. }) => {
                 let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
                 let inner = tma_tiles::order(ty).expect("a map has an order")[0];
                 let read =
@@ -127,37 +127,37 @@ impl CopyPlanner<'_> {
                     return Err("wgmma cannot read the layout of its TMA tiles");
                 }
                 buffer = read;
-                Readers::MmaSelections
+                Readers::Mmas
             }
-            Some(Reads { fragments, .. })
-                if self.tma_copies == TmaChoice::WherePays && self.meets_banks(value, &buffer, &fragments) =>
+            Some(MmaReads { fragments, .. })
+                if self.tma_copies == TmaChoice::WherePays && self.has_costly_bank_conflicts(value, &buffer, &fragments) =>
             {
                 return Err("fragment reads from its TMA tiles have bank conflicts");
             }
-            Some(_) => Readers::MmaSelections,
+            Some(_) => Readers::Mmas,
             None if !self.uses.reaches_only_mmas(value) => return Err("an op other than an MMA uses it"),
             None if self.tma_copies == TmaChoice::WherePays && !self.reaches_tensor_memory(value) => {
                 return Err("threads read it into registers, and cp.async gives it a better swizzle for that");
             }
             None => Readers::Registers,
         };
-        Ok(Copy { buffer, by: By::Tma(map), readers })
+        Ok(Copy { buffer, by: CopyMethod::Tma(map), readers })
     }
 
-    pub(crate) fn allowed(&self, hints: &[AccessHint]) -> bool {
+    pub(crate) fn hints_allow_tma(&self, hints: &[AccessHint]) -> bool {
         AccessHint::of(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
 
     /// Checks by facts that the numbers of a map fit its fields.
-    pub(crate) fn fits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
+    pub(crate) fn check_map_limits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
         let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("no facts are known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
-        if !facts.base.is_multiple_of(UNIT) {
+        if !facts.base.is_multiple_of(MAP_ALIGNMENT) {
             return Err("its address is not known to be a multiple of 16 bytes");
         }
         let inner = tma_tiles::order(ty).map(|order| ty.dim_map[order[0]] as usize);
         for dim in (0..facts.sizes.len()).filter(|dim| Some(*dim) != inner) {
-            if !facts.strides[dim].saturating_mul(bytes).is_multiple_of(UNIT) {
+            if !facts.strides[dim].saturating_mul(bytes).is_multiple_of(MAP_ALIGNMENT) {
                 return Err("its strides are not known to be multiples of 16 bytes");
             }
             let (low, high) = facts.stride_ranges[dim];
@@ -174,9 +174,9 @@ impl CopyPlanner<'_> {
 
     /// Checks *uniform phases*: the loop is not in a condition inside another loop, and no iteration of an enclosing loop ends
     /// early.
-    fn runs_alternately(&self, for_op: OpId) -> Result<(), &'static str> {
+    fn check_uniform_phases(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = counted_loops::outermost(self.function, &self.blocks, for_op).ok_or(
+        let outermost = counted_loops::outermost_loop(self.function, &self.blocks, for_op).ok_or(
             "its loop is inside a condition in a loop, a condition that not all warp roles can compute, or an unbounded loop",
         )?;
         for op in self.inside(outermost) {
@@ -238,18 +238,18 @@ impl CopyPlanner<'_> {
     /// Whether a token orders its users after loads and these stores only.
     pub(crate) fn is_of_loads_and(&self, token: Value, stores: &BTreeSet<OpId>) -> bool {
         let body = &self.function.body;
-        let around =
+        let parent_op =
             |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|inner| body.block_of(*inner) == block));
         let (mut seen, mut work) = (BTreeSet::new(), vec![token]);
         while let Some(token) = work.pop() {
             if !seen.insert(token) {
                 continue;
             }
-            let made_by = match body.values[token].def {
+            let producer = match body.values[token].def {
                 Def::Result { op, .. } => Some(op),
-                Def::Argument { block, .. } => around(block),
+                Def::Argument { block, .. } => parent_op(block),
             };
-            let Some(op) = made_by else { return false };
+            let Some(op) = producer else { return false };
             // For a region op, any op in it counts.
             let all: Vec<OpId> = self.inside(op).into_iter().chain([op]).collect();
             if all.iter().any(|op| !stores.contains(op) && writes(&body.ops[*op].kind)) {

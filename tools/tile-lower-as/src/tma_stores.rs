@@ -8,7 +8,7 @@
 use crate::async_copies::{CopyPlanner, TmaChoice};
 use crate::convert::{innermost, neighbours_first};
 use crate::lowering_plan::{Choices, LoweringPlan};
-use crate::operands::{self, How, Step, Uses};
+use crate::operands::{self, Step, StepKind, Uses};
 use crate::smem_swizzles;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
@@ -31,7 +31,7 @@ pub(crate) struct Store {
     pub(crate) map: Map,
 }
 
-/// The least number of bytes of a TMA store. Its issuer waits until TMA has read the buffer; smaller tiles are faster with threads.
+/// Minimum bytes of a TMA store. Its issuer waits until TMA has read the buffer; smaller tiles are faster with threads.
 const MIN_BYTES: u32 = 16 << 10;
 
 /// The TMA stores, and why threads execute the other stores that pass through shared memory.
@@ -50,11 +50,14 @@ impl Stores {
         let planner = CopyPlanner::of(function, plan, target, options);
         let mut planned: BTreeMap<OpId, Store> = BTreeMap::new();
         for op in function.body.walk(function.region) {
-            let Some(Stored { tile, mode, .. }) = stored(function, op) else { continue };
+            let Some(Stored { tile, mode, .. }) = store_of(function, op) else { continue };
             let (Some(assigned_layout), Some(access)) = (plan.assigned_layouts.get(tile), plan.accesses.get(op)) else { continue };
-            // Threads can store from the assigned layout at once. Reductions are element-wise without TMA, so they stay candidates.
-            let at_once = access.layout.renaming(assigned_layout, |element| element).is_some() || !is_of_mma(function, plan, tile);
-            if at_once && mode.is_none() {
+            // Without a layout conversion, a store by threads is cheaper than TMA. Only accumulators pass through shared memory in
+            // any case, so other tiles count as tiles without a conversion. Reductions stay candidates, because without TMA they
+            // are element-wise atomics.
+            let needs_no_conversion =
+                access.layout.renaming(assigned_layout, |element| element).is_some() || !is_of_mma(function, plan, tile);
+            if needs_no_conversion && mode.is_none() {
                 continue;
             }
             match planner.store(op, [assigned_layout, &access.layout]) {
@@ -65,7 +68,7 @@ impl Stores {
         let uses = Uses::of(function);
         loop {
             let all: BTreeSet<OpId> = planned.keys().copied().collect();
-            let refused = all.iter().filter_map(|op| Some((*op, planner.order(*op, &all, &uses).err()?)));
+            let refused = all.iter().filter_map(|op| Some((*op, planner.check_token_order(*op, &all, &uses).err()?)));
             let refused: Vec<(OpId, &'static str)> = refused.collect();
             if refused.is_empty() {
                 break;
@@ -95,7 +98,7 @@ struct Stored<'a> {
     mode: Option<AtomicMode>,
 }
 
-fn stored(function: &Function, op: OpId) -> Option<Stored<'_>> {
+fn store_of(function: &Function, op: OpId) -> Option<Stored<'_>> {
     match &function.body.ops[op].kind {
         Op::StoreView { tile, view, token, order, hints, .. } => {
             Some(Stored { tile: *tile, view: *view, token: *token, order: *order, hints, mode: None })
@@ -109,11 +112,11 @@ fn stored(function: &Function, op: OpId) -> Option<Stored<'_>> {
 
 /// Whether a tile has the layout and order of an MMA's accumulator.
 fn is_of_mma(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool {
-    while let Some(Step { from, how: How::Reshaped | How::Converted }) = operands::step(function, tile) {
+    while let Some(Step { from, step_kind: StepKind::Reshaped | StepKind::Converted }) = operands::step(function, tile) {
         tile = from;
     }
-    let made = function.body.defining_op(tile);
-    if made.is_some_and(|op| plan.mmas.chain_of_slice(op).is_some()) {
+    let definition = function.body.defining_op(tile);
+    if definition.is_some_and(|op| plan.mmas.chain_of_slice(op).is_some()) {
         return true;
     }
     let assigned_layout = plan.assigned_layouts.get(tile);
@@ -124,9 +127,9 @@ impl CopyPlanner<'_> {
     /// The TMA store of a tile with the first layout, which threads would store in the second.
     fn store(&self, store: OpId, [assigned_layout, access]: [&Layout; 2]) -> Result<Store, &'static str> {
         let body = &self.function.body;
-        let Stored { tile, view, order, hints, mode, .. } = stored(self.function, store).expect("only stores are planned");
+        let Stored { tile, view, order, hints, mode, .. } = store_of(self.function, store).expect("only stores are planned");
         let Type::View(ty) = body.ty(view) else { unreachable!("the verifier checks that views are views") };
-        if !self.allowed(hints) {
+        if !self.hints_allow_tma(hints) {
             return Err("the author disallows TMA");
         }
         let (elem, shape) = body.ty(tile).tile().expect("a store is of a tile");
@@ -134,7 +137,7 @@ impl CopyPlanner<'_> {
         if order.semantics != semantics || order.scope == Some(MemoryScope::System) {
             return Err("it is ordered against other threads");
         }
-        if mode.is_some_and(|mode| !tileas::tma_tiles::combines(mode, elem.carrier())) {
+        if mode.is_some_and(|mode| !tileas::tma_tiles::can_reduce(mode, elem.carrier())) {
             return Err("TMA has no such reduction for these elements");
         }
         let bytes = (element_count(shape) as u32).saturating_mul(elem.bytes());
@@ -142,7 +145,7 @@ impl CopyPlanner<'_> {
             return Err("waiting for TMA takes longer than storing so few bytes");
         }
         let map = tma_tiles::map(body, self.function.params(), view)?;
-        self.fits(ty, view)?;
+        self.check_map_limits(ty, view)?;
         let buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         if bytes > budget::shared_memory(self.target) / 2 {
             return Err("it passes through shared memory in parts");
@@ -167,9 +170,9 @@ impl CopyPlanner<'_> {
     }
 
     /// Checks that tokens order only stores of `all` after a store, and a store only after those and loads.
-    fn order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
+    fn check_token_order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let Stored { token, .. } = stored(self.function, store).expect("only stores are planned");
+        let Stored { token, .. } = store_of(self.function, store).expect("only stores are planned");
         if token.is_some_and(|token| !self.is_of_loads_and(token, all)) {
             return Err("it is ordered after what this kernel writes");
         }

@@ -58,7 +58,7 @@ pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static st
     let finder = Finder { function, uses, loops: loops(function), facts: Facts::of(function) };
     let (mut chains, mut reasons): (Vec<Chain>, BTreeMap<OpId, &'static str>) = Default::default();
     for &op in &order {
-        for start in finder.starts(op) {
+        for start in finder.accumulator_starts(op) {
             match finder.chain(start) {
                 Ok(chain) => chains.push(chain),
                 Err((mmas, reason)) => reasons.extend(mmas.into_iter().map(|mma| (mma, reason))),
@@ -92,9 +92,9 @@ struct ChainUse {
 /// The effect of a use on the accumulator.
 enum Step {
     Adds,
-    /// A loop takes it as the init with this index.
+    /// A loop takes the accumulator as the init with this index.
     Enters(usize),
-    /// An iteration yields it with this index.
+    /// A `continue` passes the accumulator with this index.
     Leaves(usize),
     /// Rows are multiplied by these factors.
     Scales(Value),
@@ -110,7 +110,7 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     /// The operands of an op that start an accumulator.
-    fn starts(&self, op: OpId) -> Vec<ChainUse> {
+    fn accumulator_starts(&self, op: OpId) -> Vec<ChainUse> {
         let operands = self.function.body.ops[op].kind.operands();
         let all = operands.iter().enumerate().filter(|(_, value)| self.is_zero(**value)).map(|(number, _)| ChainUse { op, number });
         all.filter(|it| matches!(self.step(*it), Step::Adds | Step::Enters(_))).collect()
@@ -132,7 +132,7 @@ impl Finder<'_> {
             let accumulators = match step {
                 Step::Adds => {
                     mmas.push(at.op);
-                    runs |= inside.iter().all(|(for_op, _)| self.runs(*for_op));
+                    runs |= inside.iter().all(|(for_op, _)| self.has_iteration(*for_op));
                     body.result(at.op)
                 }
                 Step::Enters(number) => {
@@ -141,7 +141,9 @@ impl Finder<'_> {
                     body.blocks[body.block_of(inner)].args[number + 1]
                 }
                 Step::Leaves(number) => match inside.pop() {
-                    Some((for_op, own)) if own == number && self.ends(for_op) == Some(at.op) => body.ops[for_op].results[number],
+                    Some((for_op, own)) if own == number && self.only_terminator(for_op) == Some(at.op) => {
+                        body.ops[for_op].results[number]
+                    }
                     _ => return Err((mmas, "a loop does not carry the accumulator from iteration to iteration")),
                 },
                 Step::Scales(factors) => {
@@ -210,7 +212,7 @@ impl Finder<'_> {
     }
 
     /// The terminator of all iterations of a loop, if it is unique.
-    fn ends(&self, for_op: OpId) -> Option<OpId> {
+    fn only_terminator(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
         let inner = body.ops[for_op].kind.regions()[0];
         let nested = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(Core::If { .. }));
@@ -230,19 +232,20 @@ impl Finder<'_> {
     }
 
     fn is_zero(&self, value: Value) -> bool {
-        let made = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
+        let definition = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
         let is_tile = self.function.body.ty(value).tile().is_some_and(|(_, shape)| shape.len() > 1);
-        is_tile && matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
+        is_tile && matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// Whether a loop runs at least once, as later stages can also see: its bounds are constants.
-    fn runs(&self, for_op: OpId) -> bool {
+    /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove it, too.
+    fn has_iteration(&self, for_op: OpId) -> bool {
         let Op::Core(Core::For { lower, upper, unsigned, .. }) = &self.function.body.ops[for_op].kind else {
             unreachable!("only `for` loops are entered")
         };
         let body = &self.function.body;
-        let made = |value: &Value| body.defining_op(*value).map(|op| &body.ops[op].kind);
-        let are_constants = [lower, upper].into_iter().all(|value| matches!(made(value), Some(Op::Core(Core::Constant { .. }))));
+        let definition = |value: &Value| body.defining_op(*value).map(|op| &body.ops[op].kind);
+        let are_constants =
+            [lower, upper].into_iter().all(|value| matches!(definition(value), Some(Op::Core(Core::Constant { .. }))));
         let (most, least) = (self.facts.range(*lower).1, self.facts.range(*upper).0);
         are_constants && most < least && (!unsigned || self.facts.range(*lower).0 >= 0)
     }

@@ -1,15 +1,17 @@
 //! Purpose: choose the `tcgen05.ld` and `tcgen05.st` shapes for accumulators and operands.
 //! Requires: elementwise related tiles share one layout.
-//! Establishes: tiles that meet a per-row vector or are reduced to one use 32x32b, with one row per thread. Tiles that meet only
-//! per-column vectors use 16x256b, because with 32x32b that vector would go through shared memory to every thread.
+//! Establishes: tiles that are combined with a per-row vector, or reduced to one, use 32x32b, with one row per thread. Tiles that
+//! are combined only with per-column vectors use 16x256b, because with 32x32b the vector would go through shared memory to every
+//! thread.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `getTmemCompatibleLayout` and `OptimizeTMemLayouts`; CUTLASS `SM100_TMEM_LOAD_*` atoms.
 
 use crate::tcgen05_selection::tmem_loaded;
 use crate::tmem_accumulator_chains::Chain;
-use base::Value;
 use base::ir::Operation;
+use base::{UnionFind, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::{RegionEdge, region_edges};
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 use tileas::{BufferInfo, Layout, tensor_memory};
@@ -21,11 +23,10 @@ const BY_COLUMNS: &[&str] = &["16x256b", "16x32bx2", "32x32b"];
 /// All shapes. With 16x128b a thread has the same operand elements as accumulator elements of twice the width with 16x256b.
 pub(crate) const ALL: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
-/// Groups of values that share a layout, and the vectors that they meet.
+/// Groups of values that share a layout, and the directions of the vectors that are combined with them.
 pub(crate) struct Lanes {
-    /// Union-find parents of the groups.
-    same: Vec<usize>,
-    /// Groups that meet a per-row vector, and groups that meet a per-column vector, by representative.
+    groups: UnionFind,
+    /// The groups that are combined with a per-row vector, and those that are combined with a per-column vector, by representative.
     by_rows: BTreeSet<usize>,
     by_columns: BTreeSet<usize>,
     /// Values computed from scalars and constants only, which threads rematerialize.
@@ -37,7 +38,7 @@ impl Lanes {
         let body = &function.body;
         let count = body.values.len();
         let free = vec![false; count];
-        let mut lanes = Lanes { same: (0..count).collect(), by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), free };
+        let mut lanes = Lanes { groups: UnionFind::new(count), by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), free };
         let ops = body.walk(function.region);
         for &op in &ops {
             let node = &body.ops[op];
@@ -46,27 +47,24 @@ impl Lanes {
                 Op::Core(core) if core.is_elementwise() => {
                     let computed_there = |operand: &Value| lanes.free[operand.0 as usize] || is_broadcast(function, *operand);
                     let own: Vec<Value> = core.operands().into_iter().filter(|operand| !computed_there(operand)).collect();
-                    own.into_iter().chain(node.results.iter().copied()).reduce(|one, other| lanes.join(one, other));
-                }
-                Op::Core(Core::For { init, body: inner, .. }) => {
-                    let block = &body.blocks[body.block_of(*inner)];
-                    let args = &block.args[1..];
-                    init.iter().zip(args).for_each(|(init, arg)| _ = lanes.join(*init, *arg));
-                    node.results.iter().zip(args).for_each(|(result, arg)| _ = lanes.join(*result, *arg));
-                    if let Some(Op::Core(Core::Continue { values })) = block.ops.last().map(|op| &body.ops[*op].kind) {
-                        values.iter().zip(args).for_each(|(value, arg)| _ = lanes.join(*value, *arg));
+                    let mut tiles = own.into_iter().chain(node.results.iter().copied());
+                    if let Some(first) = tiles.next() {
+                        tiles.for_each(|other| lanes.groups.join(first.0 as usize, other.0 as usize));
                     }
                 }
                 _ => {}
             }
         }
-        ops.into_iter().for_each(|op| lanes.note(function, op));
+        for RegionEdge { from, to } in region_edges(body, function.region) {
+            lanes.groups.join(from.0 as usize, to.0 as usize);
+        }
+        ops.into_iter().for_each(|op| lanes.record_vectors(function, op));
         lanes
     }
 
     fn find_free(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
-        let number =
+        let is_single_element =
             |value: &Value| function.body.ty(*value).tile().is_none_or(|(_, shape)| shape.iter().all(|extent| *extent == 1));
         let free = match &node.kind {
             Op::Core(Core::Constant { .. } | Core::Iota {}) => true,
@@ -74,7 +72,7 @@ impl Lanes {
             Op::Core(core) if core.is_elementwise() => self.is_computed_from_free(core),
             _ => false,
         };
-        node.results.iter().for_each(|result| self.free[result.0 as usize] = free || number(result));
+        node.results.iter().for_each(|result| self.free[result.0 as usize] = free || is_single_element(result));
     }
 
     fn is_computed_from_free(&self, core: &Core) -> bool {
@@ -82,48 +80,30 @@ impl Lanes {
     }
 
     /// The representative of a value's group.
-    fn of_all(&self, value: Value) -> usize {
-        let mut at = value.0 as usize;
-        while self.same[at] != at {
-            at = self.same[at];
-        }
-        at
+    fn representative(&self, value: Value) -> usize {
+        self.groups.find(value.0 as usize)
     }
 
-    fn join(&mut self, one: Value, other: Value) -> Value {
-        let [one_of, other_of] = [one, other].map(|value| {
-            let mut at = value.0 as usize;
-            // Path halving.
-            while self.same[at] != at {
-                self.same[at] = self.same[self.same[at]];
-                at = self.same[at];
-            }
-            at
-        });
-        self.same[one_of.max(other_of)] = one_of.min(other_of);
-        one
-    }
-
-    /// Records the vectors that the tiles of an op meet.
-    fn note(&mut self, function: &Function, op: base::ir::Op) {
+    /// Records the vectors with which an op combines a tile.
+    fn record_vectors(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
         let rank = |value: Value| function.body.ty(value).tile().map_or(0, |(_, shape)| shape.len());
         match &node.kind {
             Op::Core(core) if core.is_elementwise() => {
-                let all = self.of_all(node.results[0]);
+                let group = self.representative(node.results[0]);
                 for operand in core.operands() {
                     match self.repeated(function, operand) {
-                        Some(Repeats::Rows) => _ = self.by_columns.insert(all),
-                        Some(Repeats::Columns) => _ = self.by_rows.insert(all),
+                        Some(Repeats::Rows) => _ = self.by_columns.insert(group),
+                        Some(Repeats::Columns) => _ = self.by_rows.insert(group),
                         None => {}
                     }
                 }
             }
             Op::Reduce { operands, dim, .. } => {
-                let (all, behind) = (self.of_all(operands[0]), rank(operands[0]).saturating_sub(*dim as usize));
-                match behind {
-                    1 => _ = self.by_rows.insert(all),
-                    2 => _ = self.by_columns.insert(all),
+                let (group, dims_from_end) = (self.representative(operands[0]), rank(operands[0]).saturating_sub(*dim as usize));
+                match dims_from_end {
+                    1 => _ = self.by_rows.insert(group),
+                    2 => _ = self.by_columns.insert(group),
                     _ => {}
                 }
             }
@@ -145,12 +125,12 @@ impl Lanes {
 
     /// The shapes for `tcgen05.ld` of an accumulator, in order of preference.
     pub(crate) fn atoms(&self, accumulators: Value) -> &'static [&'static str] {
-        let all = self.of_all(accumulators);
-        if self.by_columns.contains(&all) && !self.by_rows.contains(&all) { BY_COLUMNS } else { BY_ROWS }
+        let group = self.representative(accumulators);
+        if self.by_columns.contains(&group) && !self.by_rows.contains(&group) { BY_COLUMNS } else { BY_ROWS }
     }
 
     /// The layout for `tcgen05.st` of an operand. If it is computed from an accumulator, threads keep the rows that they loaded.
-    pub(crate) fn stored(
+    pub(crate) fn store_layout(
         &self,
         function: &Function,
         operand: Value,
@@ -158,8 +138,8 @@ impl Lanes {
         chains: &[Chain],
         warp_bits: usize,
     ) -> Option<Layout> {
-        let all = self.of_all(operand);
-        let accumulators = chains.iter().map(|chain| chain.result).find(|accumulators| self.of_all(*accumulators) == all);
+        let group = self.representative(operand);
+        let accumulators = chains.iter().map(|chain| chain.result).find(|accumulators| self.representative(*accumulators) == group);
         let from = accumulators.and_then(|accumulators| {
             let (elem, shape) = function.body.ty(accumulators).tile()?;
             tmem_loaded(self.atoms(accumulators), &tensor_memory::accumulators(elem, shape)?, warp_bits)
@@ -182,6 +162,6 @@ enum Repeats {
 
 /// Whether each use of a tile rematerializes it in the layout that it needs.
 fn is_broadcast(function: &Function, value: Value) -> bool {
-    let made = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
-    matches!(made, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
+    let definition = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
+    matches!(definition, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
 }

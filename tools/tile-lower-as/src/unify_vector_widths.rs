@@ -6,9 +6,10 @@
 //! See also: Triton's `Coalesce`, which also picks the largest `perThread` among related accesses.
 
 use crate::access_layouts::{AccessPlan, blocked};
-use base::Value;
 use base::ir::{Op as OpId, Operation};
+use base::{UnionFind, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::{RegionEdge, region_edges};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
@@ -20,37 +21,38 @@ struct Member {
     /// Registers per thread of the tile.
     registers: u32,
     /// Instructions per access; guarded accesses need more.
-    each: u32,
+    instructions: u32,
     /// The estimated number of executions.
-    times: u32,
+    executions: u32,
 }
 
 /// Instructions of a layout conversion besides its accesses: addresses and barriers.
-const TRIP: u32 = 16;
+const CONVERSION_OVERHEAD: u32 = 16;
 
 impl Member {
     fn cost(&self, width: u32) -> u32 {
-        let accesses = (self.registers >> width.min(self.widest)).max(1) * self.each;
-        let trip = if width > self.widest { TRIP + self.registers + (self.registers >> width) } else { 0 };
-        (accesses + trip) * self.times
+        let accesses = (self.registers >> width.min(self.widest)).max(1) * self.instructions;
+        let conversion = if width > self.widest { CONVERSION_OVERHEAD + self.registers + (self.registers >> width) } else { 0 };
+        (accesses + conversion) * self.executions
     }
 }
 
 /// Narrows the accesses of each group to the cheapest common width.
-pub(crate) fn agree(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
-    let mut groups = WidthGroups::of(function);
+pub(crate) fn unify(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
+    let groups = width_groups(function);
     let depths = depths(function);
     // Only accesses with the same element order can have the same layout.
-    let mut members: BTreeMap<(Value, Vec<u32>), Vec<Member>> = BTreeMap::new();
+    let mut members: BTreeMap<(usize, Vec<u32>), Vec<Member>> = BTreeMap::new();
     let any_width = |op: &OpId| {
         // The width of multimem accesses is fixed.
         !matches!(function.body.ops[*op].kind, Op::MulticastLoad { .. } | Op::MulticastStore { .. })
     };
     for (&op, access) in accesses.iter().filter(|(op, _)| any_width(op)) {
         let (tile, guarded) = moved(function, op);
-        let (registers, each) = (access.layout.registers() as u32, if guarded { 4 } else { 1 });
-        let member = Member { op, widest: access.vector_bits, registers, each, times: 1 << (2 * depths[op.0 as usize].min(4)) };
-        members.entry((groups.find(tile), access.order.clone())).or_default().push(member);
+        let (registers, instructions) = (access.layout.registers() as u32, if guarded { 4 } else { 1 });
+        let member =
+            Member { op, widest: access.vector_bits, registers, instructions, executions: 1 << (2 * depths[op.0 as usize].min(4)) };
+        members.entry((groups.find(tile.0 as usize), access.order.clone())).or_default().push(member);
     }
     for ((_, order), members) in members {
         let cost = |width: &u32| members.iter().map(|member| member.cost(*width)).fold(0u32, u32::saturating_add);
@@ -82,57 +84,34 @@ fn depths(function: &Function) -> Vec<u32> {
     let mut depths = vec![0; body.ops.len()];
     // Outer ops come before the ops inside them.
     for op in body.walk(function.region) {
-        let inside = depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
+        let inner_depth =
+            depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
         for region in body.ops[op].kind.regions() {
-            body.blocks[body.block_of(region)].ops.iter().for_each(|inner| depths[inner.0 as usize] = inside);
+            body.blocks[body.block_of(region)].ops.iter().for_each(|inner| depths[inner.0 as usize] = inner_depth);
         }
     }
     depths
 }
 
-/// Union-find over values that share a layout unless one is converted.
-struct WidthGroups(Vec<Value>);
-
-impl WidthGroups {
-    fn of(function: &Function) -> WidthGroups {
-        let body = &function.body;
-        let mut groups = WidthGroups(body.values.ids().collect());
-        let is_tile = |value: &Value| body.ty(*value).tile().is_some_and(|(_, shape)| !shape.is_empty());
-        for op in body.walk(function.region) {
-            let node = &body.ops[op];
-            let mut together = match &node.kind {
-                Op::Core(core) if core.is_elementwise() => core.operands().to_vec(),
-                Op::AtomicRmw { value, .. } => vec![*value],
-                Op::AtomicCas { compare, value, .. } => vec![*compare, *value],
-                Op::Core(Core::For { init, body: inner, .. }) => {
-                    let block = body.block_of(*inner);
-                    let next = body.terminator(block).map(|op| body.ops[op].kind.operands()).unwrap_or_default();
-                    for (i, &arg) in body.blocks[block].args[1..].iter().enumerate() {
-                        let same = [Some(&init[i]), next.get(i), node.results.get(i)];
-                        same.into_iter().flatten().for_each(|value| groups.join(arg, *value));
-                    }
-                    continue;
-                }
-                _ => continue,
-            };
-            together.extend(node.results.first());
-            together.retain(is_tile);
-            together.windows(2).for_each(|pair| groups.join(pair[0], pair[1]));
-        }
-        groups
+/// The sets of values that share a layout unless one is converted.
+fn width_groups(function: &Function) -> UnionFind {
+    let body = &function.body;
+    let mut groups = UnionFind::new(body.values.len());
+    let is_tile = |value: &Value| body.ty(*value).tile().is_some_and(|(_, shape)| !shape.is_empty());
+    for RegionEdge { from, to } in region_edges(body, function.region) {
+        groups.join(from.0 as usize, to.0 as usize);
     }
-
-    fn find(&mut self, mut value: Value) -> Value {
-        while self.0[value.0 as usize] != value {
-            let above = self.0[value.0 as usize];
-            self.0[value.0 as usize] = self.0[above.0 as usize];
-            value = above;
-        }
-        value
+    for op in body.walk(function.region) {
+        let node = &body.ops[op];
+        let mut same_width = match &node.kind {
+            Op::Core(core) if core.is_elementwise() => core.operands().to_vec(),
+            Op::AtomicRmw { value, .. } => vec![*value],
+            Op::AtomicCas { compare, value, .. } => vec![*compare, *value],
+            _ => continue,
+        };
+        same_width.extend(node.results.first());
+        same_width.retain(is_tile);
+        same_width.windows(2).for_each(|pair| groups.join(pair[0].0 as usize, pair[1].0 as usize));
     }
-
-    fn join(&mut self, a: Value, b: Value) {
-        let (a, b) = (self.find(a), self.find(b));
-        self.0[a.max(b).0 as usize] = a.min(b);
-    }
+    groups
 }

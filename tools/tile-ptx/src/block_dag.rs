@@ -1,5 +1,6 @@
-//! Purpose: the dependence graph of one basic block, and the register pressure and reload count of an instruction order.
-//! Invariant: `uses` refers only to instructions of the same block; a phi has no uses here.
+//! Purpose: the dependence graph of one basic block. It computes the register pressure and the number of reloads of an
+//! instruction order.
+//! Invariant: `operands` refers only to instructions of the same block; a phi has no operands here.
 //! See also: LLVM `ScheduleDAG`.
 
 use inkwell::attributes::{Attribute, AttributeLoc};
@@ -11,74 +12,75 @@ use inkwell::types::{AnyType, AnyTypeEnum, BasicTypeEnum};
 use inkwell::values::{AsValueRef, BasicValue, CallSiteValue, FunctionValue, InstructionOpcode as Code, InstructionValue};
 use std::collections::{HashMap, HashSet};
 
-/// A value unused for this many instructions counts as spilled.
-const REACH: usize = 256;
+/// A value that no instruction uses for this many instructions counts as spilled.
+const SPILL_DISTANCE: usize = 256;
 
 /// The instructions of a block by number, each with the numbers of its operands.
 pub(crate) struct BlockDag<'c> {
     pub(crate) instructions: Vec<InstructionValue<'c>>,
-    pub(crate) uses: Vec<Vec<usize>>,
+    pub(crate) operands: Vec<Vec<usize>>,
+    /// Whether the instruction has no side effect and its result depends only on its operands.
     /// Whether the instruction has no side effect and depends on its operands only.
-    pub(crate) computes: Vec<bool>,
-    /// 32-bit registers that the result occupies.
+    pub(crate) is_pure: Vec<bool>,
+    /// Number of 32-bit registers that the result occupies.
     pub(crate) registers: Vec<u64>,
-    /// Whether the result is used in another block.
-    pub(crate) leaves: Vec<bool>,
+    /// Whether another block, or a phi, uses the result.
+    pub(crate) is_live_out: Vec<bool>,
 }
 
 impl<'c> BlockDag<'c> {
-    pub(crate) fn of(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
+    pub(crate) fn of(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
         let instructions: Vec<InstructionValue<'c>> = block.get_instructions().collect();
         let numbers: HashMap<_, usize> = instructions.iter().enumerate().map(|(n, one)| (one.as_value_ref(), n)).collect();
         let used = |one: &InstructionValue<'c>| match one.get_opcode() {
             // A phi takes its operands from other blocks, or from the end of this block.
             Code::Phi => Vec::new(),
-            _ => operands(*one).filter_map(|made| numbers.get(&made.as_value_ref()).copied()).collect(),
+            _ => operand_instructions(*one).filter_map(|operand| numbers.get(&operand.as_value_ref()).copied()).collect(),
         };
         BlockDag {
-            uses: instructions.iter().map(used).collect(),
-            computes: instructions.iter().map(|one| only_computes(*one)).collect(),
+            operands: instructions.iter().map(used).collect(),
+            is_pure: instructions.iter().map(|one| only_computes(*one)).collect(),
             registers: instructions.iter().map(|one| if is_offset(*one) { 0 } else { registers(one.get_type()) }).collect(),
-            leaves: instructions.iter().map(|one| leaving.contains(&one.as_value_ref())).collect(),
+            is_live_out: instructions.iter().map(|one| live_out.contains(&one.as_value_ref())).collect(),
             instructions,
         }
     }
 
-    /// The peak register pressure of this order.
-    pub(crate) fn alive(&self, order: &[usize]) -> u64 {
-        let mut last = vec![usize::MAX; order.len()];
+    /// The peak register pressure of an order, in 32-bit registers.
+    pub(crate) fn peak_pressure(&self, order: &[usize]) -> u64 {
+        let mut last_use = vec![usize::MAX; order.len()];
         for (at, number) in order.iter().enumerate() {
-            self.uses[*number].iter().for_each(|used| last[*used] = at);
+            self.operands[*number].iter().for_each(|used| last_use[*used] = at);
         }
-        let (mut now, mut most) = (0, 0);
+        let (mut pressure, mut peak) = (0, 0);
         for (at, &number) in order.iter().enumerate() {
-            let mut over: Vec<usize> =
-                self.uses[number].iter().copied().filter(|used| last[*used] == at && !self.leaves[*used]).collect();
-            over.sort_unstable();
-            over.dedup();
-            now -= over.iter().map(|used| self.registers[*used]).sum::<u64>();
-            let used = self.leaves[number] || last[number] != usize::MAX;
-            now += if used { self.registers[number] } else { 0 };
-            most = most.max(now);
+            let mut ended: Vec<usize> =
+                self.operands[number].iter().copied().filter(|used| last_use[*used] == at && !self.is_live_out[*used]).collect();
+            ended.sort_unstable();
+            ended.dedup();
+            pressure -= ended.iter().map(|used| self.registers[*used]).sum::<u64>();
+            let used = self.is_live_out[number] || last_use[number] != usize::MAX;
+            pressure += if used { self.registers[number] } else { 0 };
+            peak = peak.max(pressure);
         }
-        most
+        peak
     }
 
-    /// Registers reloaded in this order: their previous use is more than `REACH` instructions earlier.
+    /// The registers that are reloaded in an order: their previous use is more than `SPILL_DISTANCE` instructions earlier.
     pub(crate) fn reloads(&self, order: &[usize]) -> u64 {
-        let (mut touched, mut count) = (vec![0; order.len()], 0);
+        let (mut last_touch, mut count) = (vec![0; order.len()], 0);
         for (at, &number) in order.iter().enumerate() {
-            touched[number] = at;
-            for &used in &self.uses[number] {
-                count += if at - touched[used] > REACH { self.registers[used] } else { 0 };
-                touched[used] = at;
+            last_touch[number] = at;
+            for &used in &self.operands[number] {
+                count += if at - last_touch[used] > SPILL_DISTANCE { self.registers[used] } else { 0 };
+                last_touch[used] = at;
             }
         }
         count
     }
 
-    /// Reorders the instructions of the block.
-    pub(crate) fn put(&self, order: &[usize], block: BasicBlock<'c>, builder: &Builder<'c>) {
+    /// Puts the instructions of the block into an order.
+    pub(crate) fn apply_order(&self, order: &[usize], block: BasicBlock<'c>, builder: &Builder<'c>) {
         let end = block.get_terminator().expect("a block ends in a terminator");
         for &number in order {
             let instruction = self.instructions[number];
@@ -127,7 +129,7 @@ pub(crate) fn assembly(instruction: InstructionValue<'_>) -> Option<Assembly> {
     if instruction.get_opcode() != Code::Call {
         return None;
     }
-    // The called value lives as long as the call, the text as long as the context.
+    // The called value is valid as long as the call, and its text as long as the context.
     unsafe {
         let called = LLVMIsAInlineAsm(LLVMGetCalledValue(instruction.as_value_ref()));
         if called.is_null() {
@@ -141,17 +143,18 @@ pub(crate) fn assembly(instruction: InstructionValue<'_>) -> Option<Assembly> {
 }
 
 /// The instructions whose results another block or a phi uses.
-pub(crate) fn leaving<'c>(function: FunctionValue<'c>) -> HashSet<LLVMValueRef> {
-    let mut leaving = HashSet::new();
+pub(crate) fn live_out<'c>(function: FunctionValue<'c>) -> HashSet<LLVMValueRef> {
+    let mut live_out = HashSet::new();
     for user in function.get_basic_blocks().into_iter().flat_map(|block| block.get_instructions()) {
-        let elsewhere = |made: &InstructionValue<'c>| user.get_opcode() == Code::Phi || made.get_parent() != user.get_parent();
-        leaving.extend(operands(user).filter(elsewhere).map(|made| made.as_value_ref()));
+        let elsewhere =
+            |operand: &InstructionValue<'c>| user.get_opcode() == Code::Phi || operand.get_parent() != user.get_parent();
+        live_out.extend(operand_instructions(user).filter(elsewhere).map(|operand| operand.as_value_ref()));
     }
-    leaving
+    live_out
 }
 
 /// The instructions that define the operands of an instruction.
-fn operands<'c>(instruction: InstructionValue<'c>) -> impl Iterator<Item = InstructionValue<'c>> {
+fn operand_instructions<'c>(instruction: InstructionValue<'c>) -> impl Iterator<Item = InstructionValue<'c>> {
     instruction.get_operands().flatten().filter_map(|operand| operand.value()?.as_instruction_value())
 }
 
@@ -161,7 +164,7 @@ fn is_offset(instruction: InstructionValue<'_>) -> bool {
         && instruction.get_operands().skip(1).flatten().filter_map(|index| index.value()).all(|index| index.is_const())
 }
 
-/// 32-bit registers that a value occupies. Predicates have registers of their own; narrow vector elements are packed.
+/// Number of 32-bit registers that a value occupies. Predicates have their own registers. Narrow vector elements are packed.
 fn registers(ty: AnyTypeEnum<'_>) -> u64 {
     match ty {
         AnyTypeEnum::IntType(ty) if ty.get_bit_width() == 1 => 0,

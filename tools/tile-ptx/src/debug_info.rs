@@ -1,4 +1,4 @@
-//! Source lines as LLVM debug metadata: the line of the user's program that each instruction belongs to.
+//! Source lines as LLVM debug metadata: for each instruction, the line of the user's program.
 //!
 //! With `--lineinfo`, the PTX needs only `.file` and `.loc` directives. LLVM also prints debug sections, which make ptxas stop
 //! optimising; [`crate::finish`] removes these sections.
@@ -26,13 +26,13 @@ pub(crate) struct DebugLines<'c, 'a> {
 pub(crate) struct KernelDebugLines<'c, 'a> {
     lines: &'a DebugLines<'c, 'a>,
     subprogram: DISubprogram<'c>,
-    /// Scopes for lines in files other than the kernel's.
+    /// Scopes for lines in files other than the kernel's file.
     scopes: RefCell<BTreeMap<String, DIScope<'c>>>,
     file: String,
 }
 
 impl<'c, 'a> DebugLines<'c, 'a> {
-    /// Returns none if no option requests line information.
+    /// Returns `None` if no option requests line information.
     pub(crate) fn new(ir: &Ir<'c>, envelope: &'a Envelope, file: &str) -> Option<Self> {
         let options = &envelope.options;
         let full = options.flag("device-debug");
@@ -99,10 +99,10 @@ impl<'c, 'a> DebugLines<'c, 'a> {
 }
 
 impl<'c> KernelDebugLines<'c, '_> {
-    /// Sets the source location of the instructions built from here on.
+    /// Sets the source location of the instructions that are built from now on.
     pub(crate) fn enter(&self, ir: &Ir<'c>, loc: Loc) {
         let Some((file, line, column)) = self.lines.envelope.debug.position(loc) else {
-            // An op without a line of its own belongs to the kernel.
+            // The location of an op without a line is the kernel.
             let scope = self.subprogram.as_debug_info_scope();
             ir.builder.set_current_debug_location(self.lines.builder.create_debug_location(ir.context, 0, 0, scope, None));
             return;

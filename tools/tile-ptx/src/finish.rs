@@ -1,6 +1,5 @@
-//! Purpose: adds to the PTX text the directives that LLVM cannot print.
-//! These are the PTX version, `.language` of a tile kernel, hidden parameters for tensor maps, and the envelope as leading
-//! comments.
+//! Purpose: adds to the PTX text what LLVM cannot print: the PTX version, the `.language` of a tile kernel, hidden parameters for
+//! tensor maps, and the envelope as leading comments.
 
 use crate::{kernel, ptx_peephole};
 use base::diag::Result;
@@ -9,7 +8,7 @@ use ptx::tensor_map::Recipe;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The number of Tile IR for `.language`.
+/// The number that identifies Tile IR in `.language`.
 const LANGUAGE: u32 = 7;
 
 pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, producer: &str) -> Result<String> {
@@ -34,7 +33,7 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
 
 fn edit_line(line: &str, target: Target, out: &mut String) {
     if let Some(map) = line.strip_prefix("\t.param .align 64 .b8 ") {
-        // Tensor maps are the only array parameters.
+        // Only tensor maps are array parameters.
         let _ = writeln!(out, "\t.hidden .param .align 64 .b8 {map}");
     } else if line.starts_with(".version ") {
         let _ = writeln!(out, ".version {}", target.ptx_version);

@@ -4,11 +4,11 @@
 //! Preserves: the order of instructions with side effects, and each value's dependences.
 //! See also: LLVM `MachineScheduler`.
 //!
-//! Reason: the emitters write all registers of one op before the next op. The exponentials of a tile then keep the special function
-//! unit busy while the float units idle.
+//! Reason: the emitters write all registers of one op before the next op. The exponentials of a tile, for example, then keep the
+//! special function unit busy while the float units are idle.
 
-use crate::block_dag::{BlockDag, assembly, leaving};
-use crate::list_schedule::by_need;
+use crate::block_dag::{BlockDag, assembly, live_out};
+use crate::list_schedule::demand_order;
 use base::Target;
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
@@ -23,21 +23,22 @@ use std::collections::{BTreeSet, HashSet};
 /// little, longer ones take too long.
 const MIN_INSTRUCTIONS: usize = 64;
 const MAX_INSTRUCTIONS: usize = 16 << 10;
-/// Number of ready instructions that the scheduler ranks: a smaller window keeps fewer registers live.
+/// Number of ready instructions that the scheduler ranks. A smaller window keeps fewer registers live.
 const WIDE_WINDOW: usize = 128;
 const NARROW_WINDOW: usize = 32;
-/// An instruction with at least this many followers comes first.
+/// An instruction with at least this many followers is preferred, because it makes many instructions ready.
 const MANY_FOLLOWERS: usize = 8;
-/// Tolerated increase of the peak register pressure, because the scheduler has no lookahead.
+/// Tolerated increase of the peak register pressure. Reason: the scheduler has no lookahead.
 const EXTRA_REGISTERS: u64 = 4;
-/// Registers above the minimum pressure, for values in flight.
+/// Number of registers above the minimum pressure that the scheduler may use for values in flight.
 const IN_FLIGHT_REGISTERS: u64 = 32;
 /// The pass reorders a block only if that saves at least 1/`MIN_GAIN_DIVISOR` of its cycles.
 const MIN_GAIN_DIVISOR: u64 = 32;
-/// Cycles during which other instructions are preferred to a wait.
+/// Number of cycles by which the scheduler delays a wait, in favour of other instructions.
 const WAIT_DELAY: u64 = 64;
-/// Lanes of a warp, and sub-partitions of an SM; a warp uses the units of one sub-partition.
+/// Number of lanes of a warp.
 const LANES: u64 = 32;
+/// Number of sub-partitions of an SM. A warp uses the units of one sub-partition.
 const SUB_PARTITIONS: u64 = 4;
 
 /// The execution unit that an instruction occupies.
@@ -53,15 +54,16 @@ enum Unit {
 #[derive(Clone, Copy)]
 struct Cost {
     unit: Unit,
-    /// Cycles that the unit is busy, and cycles until the result is available.
+    /// Cycles for which the instruction keeps the unit busy.
     busy: u64,
+    /// Cycles until the result is available.
     latency: u64,
     /// Cycles during which the scheduler prefers other instructions.
     held_back: u64,
 }
 
 impl Cost {
-    /// Issue cycles of the instruction.
+    /// The number of issue cycles that the instruction takes.
     fn issued(self) -> usize {
         usize::from(self.unit != Unit::None)
     }
@@ -76,104 +78,107 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
         if blocks.is_empty() {
             continue;
         }
-        let leaving = leaving(function);
-        blocks.into_iter().for_each(|block| interleave(block, &leaving, rates, builder));
+        let live_out = live_out(function);
+        blocks.into_iter().for_each(|block| interleave(block, &live_out, rates, builder));
     }
 }
 
 /// Applies the first candidate order that is profitable, if any.
-fn interleave<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
-    let straight = BlockDag::of(block, leaving);
-    let plan = InterleavePlan::of(&straight, rates);
-    let given: Vec<usize> = (0..straight.instructions.len()).collect();
-    let before = plan.cycles(&given);
-    if plan.min_cycles() + before / MIN_GAIN_DIVISOR >= before {
+fn interleave<'c>(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
+    let dag = BlockDag::of(block, live_out);
+    let plan = InterleavePlan::of(&dag, rates);
+    let original: Vec<usize> = (0..dag.instructions.len()).collect();
+    let cycles_before = plan.cycles(&original);
+    if plan.min_cycles() + cycles_before / MIN_GAIN_DIVISOR >= cycles_before {
         return;
     }
-    let alive = straight.alive(&given);
-    let by_need = by_need(&straight);
-    let most = alive.min(straight.alive(&by_need) + IN_FLIGHT_REGISTERS);
-    for (base, window) in [(&given, WIDE_WINDOW), (&by_need, NARROW_WINDOW)] {
-        let (order, cycles) = plan.best(base, window, most);
-        if cycles + before / MIN_GAIN_DIVISOR < before && straight.alive(&order) <= alive + EXTRA_REGISTERS {
-            return straight.put(&order, block, builder);
+    let pressure_before = dag.peak_pressure(&original);
+    let demand_order = demand_order(&dag);
+    let max_registers = pressure_before.min(dag.peak_pressure(&demand_order) + IN_FLIGHT_REGISTERS);
+    for (base, window) in [(&original, WIDE_WINDOW), (&demand_order, NARROW_WINDOW)] {
+        let (order, cycles) = plan.schedule(base, window, max_registers);
+        if cycles + cycles_before / MIN_GAIN_DIVISOR < cycles_before
+            && dag.peak_pressure(&order) <= pressure_before + EXTRA_REGISTERS
+        {
+            return dag.apply_order(&order, block, builder);
         }
     }
 }
 
-/// The scheduling graph of a block, with costs per execution unit.
+/// The dependences of a block's instructions, with a cost per instruction.
 struct InterleavePlan<'s, 'c> {
-    straight: &'s BlockDag<'c>,
+    dag: &'s BlockDag<'c>,
     costs: Vec<Cost>,
-    /// The operands of each instruction, and its predecessors: the operands and, for a side effect, the previous side effect.
-    used: Vec<Vec<usize>>,
-    after: Vec<Vec<usize>>,
-    /// The followers of each instruction, and whether a follower uses the result.
+    /// The operands of each instruction.
+    operands: Vec<Vec<usize>>,
+    /// The predecessors of each instruction: its operands and, for a side effect, the previous side effect.
+    predecessors: Vec<Vec<usize>>,
+    /// The followers of each instruction, each with whether it uses the result.
     followers: Vec<Vec<(usize, bool)>>,
 }
 
-/// The state of the simulated warp.
+/// The simulated warp: the current cycle, and when units and instructions become available.
 struct Clock {
-    now: u64,
+    cycle: u64,
     /// The cycle at which each unit becomes free.
     units: [u64; 5],
+    /// The earliest cycle at which the operands of each instruction are available.
     ready: Vec<u64>,
 }
 
 impl Clock {
     fn new(count: usize) -> Clock {
-        Clock { now: 0, units: [0; 5], ready: vec![0; count] }
+        Clock { cycle: 0, units: [0; 5], ready: vec![0; count] }
     }
 
     /// The first cycle at which an instruction can issue.
     fn start(&self, number: usize, cost: Cost) -> u64 {
-        self.now.max(self.ready[number]).max(self.units[cost.unit as usize])
+        self.cycle.max(self.ready[number]).max(self.units[cost.unit as usize])
     }
 
     fn issue(&mut self, number: usize, cost: Cost, followers: &[(usize, bool)]) {
         let start = self.start(number, cost);
         if cost.unit != Unit::None {
-            self.now = start + 1;
+            self.cycle = start + 1;
             self.units[cost.unit as usize] = start + cost.busy;
         }
-        for (follower, uses) in followers {
-            let from = if *uses { start + cost.latency } else { start };
+        for (follower, uses_result) in followers {
+            let from = if *uses_result { start + cost.latency } else { start };
             self.ready[*follower] = self.ready[*follower].max(from);
         }
     }
 }
 
 impl<'s, 'c> InterleavePlan<'s, 'c> {
-    fn of(straight: &'s BlockDag<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
-        let count = straight.instructions.len();
-        let names: Vec<Option<String>> = straight.instructions.iter().map(|one| named(*one)).collect();
-        let used: Vec<Vec<usize>> = straight.uses.iter().map(|used| distinct(used)).collect();
-        let mut after = used.clone();
-        let (mut last, end) = (None, count - 1);
-        let has_place = |number: &usize| !straight.computes[*number] && !exchanges(names[*number].as_deref());
-        for number in (0..count).filter(has_place) {
-            after[number].extend(last);
-            last = Some(number);
+    fn of(dag: &'s BlockDag<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
+        let count = dag.instructions.len();
+        let names: Vec<Option<String>> = dag.instructions.iter().map(|one| called_name(*one)).collect();
+        let operands: Vec<Vec<usize>> = dag.operands.iter().map(|operands| distinct(operands)).collect();
+        let mut predecessors = operands.clone();
+        let (mut last_effect, end) = (None, count - 1);
+        let keeps_order = |number: &usize| !dag.is_pure[*number] && !is_lane_exchange(names[*number].as_deref());
+        for number in (0..count).filter(keeps_order) {
+            predecessors[number].extend(last_effect);
+            last_effect = Some(number);
         }
-        after[end] = (0..end).collect();
-        after = after.iter().map(|before| distinct(before)).collect();
+        predecessors[end] = (0..end).collect();
+        predecessors = predecessors.iter().map(|before| distinct(before)).collect();
         let mut followers = vec![Vec::new(); count];
-        for (number, before) in after.iter().enumerate() {
-            before.iter().for_each(|one| followers[*one].push((number, used[number].contains(one))));
+        for (number, before) in predecessors.iter().enumerate() {
+            before.iter().for_each(|one| followers[*one].push((number, operands[number].contains(one))));
         }
-        let costs =
-            (0..count).map(|one| cost(straight.instructions[one], names[one].as_deref(), straight.computes[one], rates)).collect();
-        InterleavePlan { straight, costs, used, after, followers }
+        let costs = (0..count).map(|one| cost(dag.instructions[one], names[one].as_deref(), dag.is_pure[one], rates)).collect();
+        InterleavePlan { dag, costs, operands, predecessors, followers }
     }
 
-    /// Estimated cycles of an order for a single warp.
+    /// The estimated cycles of an order, for a single warp.
     fn cycles(&self, order: &[usize]) -> u64 {
         let mut clock = Clock::new(order.len());
         order.iter().for_each(|number| clock.issue(*number, self.costs[*number], &self.followers[*number]));
-        clock.now
+        clock.cycle
     }
 
-    /// Lower bound on the cycles of any order.
+    /// A lower bound on the cycles of any order.
     fn min_cycles(&self) -> u64 {
         let mut busy = [0; 5];
         self.costs.iter().for_each(|cost| busy[cost.unit as usize] += cost.busy);
@@ -181,86 +186,106 @@ impl<'s, 'c> InterleavePlan<'s, 'c> {
         busy.into_iter().max().unwrap_or(0).max(issued)
     }
 
-    /// An order close to `base`: each step takes the best-ranked of the first `window` ready instructions.
-    fn best(&self, base: &[usize], window: usize, most: u64) -> (Vec<usize>, u64) {
+    /// Computes an order close to `base`, and its cycles. Each step takes the instruction with the best rank among the first
+    /// `window` ready instructions.
+    fn schedule(&self, base: &[usize], window: usize, max_registers: u64) -> (Vec<usize>, u64) {
         let count = self.costs.len();
-        let mut place = vec![0; count];
-        base.iter().enumerate().for_each(|(at, number)| place[*number] = at);
-        let mut waiting: Vec<usize> = self.after.iter().map(Vec::len).collect();
+        let mut position = vec![0; count];
+        base.iter().enumerate().for_each(|(at, number)| position[*number] = at);
+        let mut missing_predecessors: Vec<usize> = self.predecessors.iter().map(Vec::len).collect();
         // Ready instructions, by position in `base`.
-        let mut candidates: BTreeSet<usize> = (0..count).filter(|at| waiting[base[*at]] == 0).collect();
-        let (mut list, mut order) = (List::new(self, most), Vec::with_capacity(count));
-        while let Some(at) = candidates.iter().take(window).copied().min_by_key(|at| (list.rank(base[*at]), *at)) {
+        let mut candidates: BTreeSet<usize> = (0..count).filter(|at| missing_predecessors[base[*at]] == 0).collect();
+        let (mut list, mut order) = (ListSchedule::new(self, max_registers), Vec::with_capacity(count));
+        while let Some(at) = candidates.iter().take(window).copied().min_by_key(|at| (list.cluster_rank(base[*at]), *at)) {
             candidates.remove(&at);
             list.add(base[at]);
             order.push(base[at]);
             for (follower, _) in &self.followers[base[at]] {
-                waiting[*follower] -= 1;
-                if waiting[*follower] == 0 {
-                    candidates.insert(place[*follower]);
+                missing_predecessors[*follower] -= 1;
+                if missing_predecessors[*follower] == 0 {
+                    candidates.insert(position[*follower]);
                 }
             }
         }
-        (order, list.clock.now)
+        (order, list.clock.cycle)
     }
 }
 
 /// An order under construction.
-struct List<'p, 's, 'c> {
+struct ListSchedule<'p, 's, 'c> {
     plan: &'p InterleavePlan<'s, 'c>,
     clock: Clock,
-    /// Live registers, and their limit.
-    alive: u64,
-    most: u64,
-    /// Remaining uses of each result.
-    users: Vec<usize>,
-    /// Remaining busy cycles of each unit.
-    left: [u64; 5],
-    /// Issued instructions so far, and the number issued before each one in the original order.
+    /// The registers that are live after the instructions so far.
+    pressure: u64,
+    /// The number of live registers that the schedule should not exceed.
+    max_registers: u64,
+    /// For each result, the number of uses that have not been scheduled yet.
+    remaining_uses: Vec<usize>,
+    /// For each unit, the busy cycles of the instructions that have not been scheduled yet.
+    remaining_busy: [u64; 5],
+    /// The number of issue cycles so far.
     issued: usize,
+    /// For each instruction, the number of issue cycles before it in the original order.
     original_index: Vec<usize>,
 }
 
-impl<'p, 's, 'c> List<'p, 's, 'c> {
-    fn new(plan: &'p InterleavePlan<'s, 'c>, most: u64) -> Self {
+impl<'p, 's, 'c> ListSchedule<'p, 's, 'c> {
+    fn new(plan: &'p InterleavePlan<'s, 'c>, max_registers: u64) -> Self {
         let count = plan.costs.len();
-        let (mut users, mut left) = (vec![0; count], [0; 5]);
-        plan.used.iter().flatten().for_each(|one| users[*one] += 1);
-        plan.costs.iter().for_each(|cost| left[cost.unit as usize] += cost.busy);
-        let before = |before: &mut usize, cost: &Cost| Some(std::mem::replace(before, *before + cost.issued()));
-        let original_index = plan.costs.iter().scan(0, before).collect();
-        List { plan, clock: Clock::new(count), alive: 0, most, users, left, issued: 0, original_index }
+        let (mut remaining_uses, mut remaining_busy) = (vec![0; count], [0; 5]);
+        plan.operands.iter().flatten().for_each(|one| remaining_uses[*one] += 1);
+        plan.costs.iter().for_each(|cost| remaining_busy[cost.unit as usize] += cost.busy);
+        let original_position = |original_position: &mut usize, cost: &Cost| {
+            Some(std::mem::replace(original_position, *original_position + cost.issued()))
+        };
+        let original_index = plan.costs.iter().scan(0, original_position).collect();
+        ListSchedule {
+            plan,
+            clock: Clock::new(count),
+            pressure: 0,
+            max_registers,
+            remaining_uses,
+            remaining_busy,
+            issued: 0,
+            original_index,
+        }
     }
 
-    /// The scheduling priority, smallest first. It compares register excess, issue cycle, number of followers, and the remaining
-    /// work of the unit.
-    fn rank(&self, number: usize) -> (u64, u64, bool, u64) {
+    /// The scheduling priority; the smallest comes first. It compares the excess over the register limit, the issue cycle, the
+    /// number of followers, and the remaining work of the unit.
+    fn cluster_rank(&self, number: usize) -> (u64, u64, bool, u64) {
         let cost = self.plan.costs[number];
-        let (defined, freed) = self.registers(number);
+        let (defined, freed) = self.register_change(number);
         let grows = defined.saturating_sub(freed);
-        // A side effect, above all a load, is not delayed past its original position to save registers.
-        let is_due = !self.plan.straight.computes[number] && self.original_index[number] <= self.issued;
-        let excess = if self.alive + grows > self.most && !is_due { grows } else { 0 };
-        let few = self.plan.followers[number].len() < MANY_FOLLOWERS;
-        (excess, self.clock.start(number, cost) + cost.held_back, few, u64::MAX - self.left[cost.unit as usize])
+        // A side effect, in particular a load, is not delayed beyond its original position to save registers.
+        let is_due = !self.plan.dag.is_pure[number] && self.original_index[number] <= self.issued;
+        let excess = if self.pressure + grows > self.max_registers && !is_due { grows } else { 0 };
+        let has_few_followers = self.plan.followers[number].len() < MANY_FOLLOWERS;
+        (
+            excess,
+            self.clock.start(number, cost) + cost.held_back,
+            has_few_followers,
+            u64::MAX - self.remaining_busy[cost.unit as usize],
+        )
     }
 
     fn add(&mut self, number: usize) {
-        let (defined, freed) = self.registers(number);
-        self.alive = (self.alive + defined).saturating_sub(freed);
-        self.plan.used[number].iter().for_each(|used| self.users[*used] -= 1);
+        let (defined, freed) = self.register_change(number);
+        self.pressure = (self.pressure + defined).saturating_sub(freed);
+        self.plan.operands[number].iter().for_each(|operand| self.remaining_uses[*operand] -= 1);
         let cost = self.plan.costs[number];
         self.clock.issue(number, cost, &self.plan.followers[number]);
-        self.left[cost.unit as usize] -= cost.busy;
+        self.remaining_busy[cost.unit as usize] -= cost.busy;
         self.issued += cost.issued();
     }
 
     /// Registers that an instruction defines, and registers that it frees.
-    fn registers(&self, number: usize) -> (u64, u64) {
-        let straight = self.plan.straight;
-        let is_used = self.users[number] > 0 || straight.leaves[number];
-        let last = self.plan.used[number].iter().filter(|used| self.users[**used] == 1 && !straight.leaves[**used]);
-        (if is_used { straight.registers[number] } else { 0 }, last.map(|used| straight.registers[*used]).sum())
+    fn register_change(&self, number: usize) -> (u64, u64) {
+        let dag = self.plan.dag;
+        let is_used = self.remaining_uses[number] > 0 || dag.is_live_out[number];
+        let last_uses =
+            self.plan.operands[number].iter().filter(|operand| self.remaining_uses[**operand] == 1 && !dag.is_live_out[**operand]);
+        (if is_used { dag.registers[number] } else { 0 }, last_uses.map(|operand| dag.registers[*operand]).sum())
     }
 }
 
@@ -271,23 +296,23 @@ fn distinct(numbers: &[usize]) -> Vec<usize> {
     numbers
 }
 
-fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, rates: &Rates) -> Cost {
-    let lanes = |rate: u32, unit: Unit| Cost {
+fn cost(instruction: InstructionValue<'_>, name: Option<&str>, is_pure: bool, rates: &Rates) -> Cost {
+    let per_lane = |rate: u32, unit: Unit| Cost {
         unit,
         busy: (LANES * SUB_PARTITIONS / u64::from(rate).max(1)).max(1),
         latency: u64::from(rates.arithmetic_latency),
         held_back: 0,
     };
-    let (float, integer) = (lanes(rates.multiply_add, Unit::Float), lanes(rates.integer, Unit::Integer));
-    let special = |rate: u32| Cost { latency: 4 * u64::from(rates.arithmetic_latency), ..lanes(rate, Unit::Special) };
-    let nothing = Cost { unit: Unit::None, busy: 0, latency: 0, held_back: 0 };
+    let (float, integer) = (per_lane(rates.multiply_add, Unit::Float), per_lane(rates.integer, Unit::Integer));
+    let special = |rate: u32| Cost { latency: 4 * u64::from(rates.arithmetic_latency), ..per_lane(rate, Unit::Special) };
+    let no_instruction = Cost { unit: Unit::None, busy: 0, latency: 0, held_back: 0 };
     let other = |latency: u32| Cost { unit: Unit::Other, busy: 1, latency: u64::from(latency), held_back: 0 };
     match instruction.get_opcode() {
         Code::FAdd | Code::FSub | Code::FMul => float,
         Code::FDiv => special(rates.special),
-        Code::Phi | Code::ExtractElement | Code::InsertElement | Code::ExtractValue | Code::InsertValue => nothing,
-        Code::BitCast | Code::FNeg | Code::Freeze | Code::ShuffleVector => nothing,
-        Code::Trunc | Code::ZExt if is_narrow(instruction) => nothing,
+        Code::Phi | Code::ExtractElement | Code::InsertElement | Code::ExtractValue | Code::InsertValue => no_instruction,
+        Code::BitCast | Code::FNeg | Code::Freeze | Code::ShuffleVector => no_instruction,
+        Code::Trunc | Code::ZExt if is_narrow(instruction) => no_instruction,
         Code::Load | Code::Store => other(rates.shared_latency),
         Code::Call => match name {
             Some(name) if name.contains("fma") => float,
@@ -296,7 +321,7 @@ fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, r
                 special(rates.special)
             }
             Some(name) if name.contains("wait") => Cost { held_back: WAIT_DELAY, ..other(rates.shared_latency) },
-            Some(_) if computes => integer,
+            Some(_) if is_pure => integer,
             Some(_) | None => other(rates.shared_latency),
         },
         Code::Add | Code::Sub | Code::Mul | Code::SDiv | Code::UDiv | Code::SRem | Code::URem | Code::FRem => integer,
@@ -317,14 +342,14 @@ fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, r
     }
 }
 
-/// Whether lanes exchange registers. This needs no fixed position in a block, because all lanes of a warp execute the block
-/// together.
-fn exchanges(name: Option<&str>) -> bool {
+/// Whether an instruction exchanges registers between lanes. All lanes of a warp execute the block together, so such an
+/// instruction may be moved within the block.
+fn is_lane_exchange(name: Option<&str>) -> bool {
     name.is_some_and(|name| name.starts_with("llvm.nvvm.shfl.") || name.starts_with("llvm.nvvm.redux."))
 }
 
 /// The name of the called function, or the text of the inline assembly.
-fn named(call: InstructionValue<'_>) -> Option<String> {
+fn called_name(call: InstructionValue<'_>) -> Option<String> {
     if call.get_opcode() != Code::Call {
         return None;
     }

@@ -1,6 +1,6 @@
-//! A thin layer over the LLVM builder, so that emitters read like the arithmetic they write.
+//! A thin layer over the LLVM builder, so that emitters read like the arithmetic that they emit.
 //!
-//! The builder fails only without a position or on mismatched types, which would be a bug of the emitter.
+//! The builder fails only if it has no insertion point or the types do not match. Both would be bugs of the emitter.
 
 use core_dialect::tile::{Elem, Space};
 use inkwell::attributes::AttributeLoc;
@@ -20,6 +20,7 @@ use numerics::arith::Overflow;
 
 pub(crate) type Val<'c> = BasicValueEnum<'c>;
 
+/// The panic message for a failure of the builder.
 const BUG: &str = "the emitter passes matching types to the builder";
 
 /// LLVM address spaces of NVPTX.
@@ -74,7 +75,7 @@ impl<'c> Ir<'c> {
         }
     }
     /// The type of a value in memory: an element narrower than a byte occupies a byte.
-    pub(crate) fn stored(&self, elem: Elem) -> BasicTypeEnum<'c> {
+    pub(crate) fn memory_type(&self, elem: Elem) -> BasicTypeEnum<'c> {
         match elem {
             narrow if narrow.bits() < 8 => self.context.i8_type().into(),
             other => self.elem(other),
@@ -87,7 +88,7 @@ impl<'c> Ir<'c> {
     pub(crate) fn const64(&self, value: u64) -> IntValue<'c> {
         self.i64().const_int(value, false)
     }
-    /// A constant with the given bits.
+    /// A constant with these bits.
     pub(crate) fn constant(&self, elem: Elem, bits: u64) -> Val<'c> {
         match self.elem(elem) {
             BasicTypeEnum::IntType(ty) => ty.const_int(bits, false).into(),
@@ -101,8 +102,8 @@ impl<'c> Ir<'c> {
         }
     }
 
-    /// Sets the `nsw` and `nuw` flags of an addition, subtraction or multiplication; a constant has no flags.
-    pub(crate) fn promise(&self, value: IntValue<'c>, overflow: Overflow) -> IntValue<'c> {
+    /// Sets the `nsw` and `nuw` flags of an addition, subtraction or multiplication. A folded constant has no flags.
+    pub(crate) fn set_wrap_flags(&self, value: IntValue<'c>, overflow: Overflow) -> IntValue<'c> {
         if let Some(instruction) = value.as_instruction() {
             let signed = matches!(overflow, Overflow::NoSignedWrap | Overflow::NoWrap);
             let unsigned = matches!(overflow, Overflow::NoUnsignedWrap | Overflow::NoWrap);
@@ -158,10 +159,10 @@ impl<'c> Ir<'c> {
     pub(crate) fn bitcast(&self, value: impl BasicValue<'c>, ty: impl BasicType<'c>) -> Val<'c> {
         self.builder.build_bit_cast(value.as_basic_value_enum(), ty.as_basic_type_enum(), "").expect(BUG)
     }
-    /// Truncates or extends to an integer type.
+    /// Truncates or extends an integer to an integer type.
     pub(crate) fn resize(&self, value: IntValue<'c>, to: IntType<'c>, signed: bool) -> IntValue<'c> {
-        let (from, wanted) = (value.get_type().get_bit_width(), to.get_bit_width());
-        match (from.cmp(&wanted), signed) {
+        let (from, to_bits) = (value.get_type().get_bit_width(), to.get_bit_width());
+        match (from.cmp(&to_bits), signed) {
             (std::cmp::Ordering::Equal, _) => value,
             (std::cmp::Ordering::Greater, _) => self.builder.build_int_truncate(value, to, "").expect(BUG),
             (_, true) => self.builder.build_int_s_extend(value, to, "").expect(BUG),
@@ -171,7 +172,7 @@ impl<'c> Ir<'c> {
     pub(crate) fn ptr_to_int(&self, ptr: PointerValue<'c>) -> IntValue<'c> {
         self.builder.build_ptr_to_int(ptr, self.i64(), "").expect(BUG)
     }
-    /// The 32-bit address of a shared variable, computed once.
+    /// The 32-bit address of a shared variable. A `mov` hides its origin from LLVM, so LLVM keeps it in a register.
     pub(crate) fn opaque_address(&self, variable: GlobalValue<'c>) -> IntValue<'c> {
         let address = self.builder.build_ptr_to_int(variable.as_pointer_value(), self.i32(), "").expect(BUG);
         let copy = self.asm(Some(self.i32().into()), "mov.b32 $0, $1;", "=r,r", &[address.into()], false);
@@ -184,10 +185,10 @@ impl<'c> Ir<'c> {
     /// The address `index` elements after `ptr`.
     pub(crate) fn element_ptr(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
         let ty: BasicTypeEnum<'c> = if ty.is_pointer_type() { self.i64().into() } else { ty };
-        self.in_bounds_or_not(ty, ptr, index)
+        self.plain_element_ptr(ty, ptr, index)
     }
     #[allow(unsafe_code, reason = "inkwell marks address arithmetic unsafe; plain (not inbounds) arithmetic cannot be undefined")]
-    fn in_bounds_or_not(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
+    fn plain_element_ptr(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
         unsafe { self.builder.build_gep(ty, ptr, &[index], "").expect(BUG) }
     }
     pub(crate) fn load(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, align: u32) -> Val<'c> {
@@ -200,7 +201,7 @@ impl<'c> Ir<'c> {
         let store = self.builder.build_store(ptr, value).expect(BUG);
         store.set_alignment(align).expect("alignments are powers of two");
     }
-    /// A vector of the values; a single value stays scalar.
+    /// A vector of the values. A single value stays a scalar.
     pub(crate) fn pack(&self, values: &[Val<'c>]) -> Val<'c> {
         if let [one] = values {
             return *one;
@@ -215,25 +216,28 @@ impl<'c> Ir<'c> {
         }
         vector.into()
     }
-    /// The register pairs that hold the values, as integers, if the values come from pairs. LLVM finds such pairs itself only in
-    /// the block that defines them. In a block that stores them under a condition, it would split and rebuild each pair.
+    /// The register pairs that hold the values, as integers, if each two values come from one vector of two. LLVM finds such
+    /// pairs only in the block that defines them. In a block that stores them under a condition, LLVM would split and rebuild
+    /// each pair.
     fn pairs(&self, values: &[Val<'c>]) -> Option<Vec<Val<'c>>> {
         let pair = |values: &[Val<'c>]| {
-            let [(vector, 0), (other, 1)] = [taken(values.first()?)?, taken(values.get(1)?)?] else { return None };
+            let [(vector, 0), (other, 1)] = [extracted_from(values.first()?)?, extracted_from(values.get(1)?)?] else {
+                return None;
+            };
             let bits = match values[0].get_type() {
                 BasicTypeEnum::IntType(ty) => ty.get_bit_width() * 2,
                 BasicTypeEnum::FloatType(ty) => ty.get_bit_width() * 2,
                 _ => return None,
             };
-            let whole = vector == other && vector.get_type().get_size() == 2 && matches!(bits, 32 | 64);
-            whole.then(|| self.bitcast(vector, self.int(bits)))
+            let is_pair = vector == other && vector.get_type().get_size() == 2 && matches!(bits, 32 | 64);
+            is_pair.then(|| self.bitcast(vector, self.int(bits)))
         };
         values.chunks(2).map(pair).collect()
     }
     /// The 32-bit word that holds two adjacent 16-bit values, if both come from one vector.
     pub(crate) fn word_of(&self, values: &[Val<'c>]) -> Option<IntValue<'c>> {
         let &[low, high] = values else { return None };
-        let [(vector, first), (other, second)] = [taken(&low)?, taken(&high)?];
+        let [(vector, first), (other, second)] = [extracted_from(&low)?, extracted_from(&high)?];
         let is_word = vector == other && first.is_multiple_of(2) && second == first + 1;
         let words = vector.get_type().get_size() / 2;
         if !is_word || !vector.get_type().get_size().is_multiple_of(2) {
@@ -243,19 +247,20 @@ impl<'c> Ir<'c> {
         Some(match words {
             1 => all.into_int_value(),
             _ => {
-                let place = self.const32(first as u32 / 2);
-                self.builder.build_extract_element(all.into_vector_value(), place, "").expect(BUG).into_int_value()
+                let word_index = self.const32(first as u32 / 2);
+                self.builder.build_extract_element(all.into_vector_value(), word_index, "").expect(BUG).into_int_value()
             }
         })
     }
-    /// A poison value in place of a value that nothing reads.
-    pub(crate) fn unset(&self, like: Val<'c>) -> Val<'c> {
+    /// A poison value of the same type, for a value that nothing reads.
+    pub(crate) fn poison_like(&self, like: Val<'c>) -> Val<'c> {
         match like.get_type() {
             BasicTypeEnum::FloatType(ty) => ty.get_poison().into(),
             BasicTypeEnum::IntType(ty) => ty.get_poison().into(),
             _ => like,
         }
     }
+    /// The elements of a vector. With `count` 1, the value itself.
     pub(crate) fn unpack(&self, value: Val<'c>, count: usize) -> Vec<Val<'c>> {
         if count == 1 {
             return vec![value];
@@ -263,13 +268,13 @@ impl<'c> Ir<'c> {
         let vector = value.into_vector_value();
         (0..count).map(|i| self.builder.build_extract_element(vector, self.const32(i as u32), "").expect(BUG)).collect()
     }
-    /// The elements of a 32-bit word.
+    /// The elements of a 32-bit word, the lowest first.
     pub(crate) fn unpack_word(&self, word: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
         let count = 4 / elem.bytes();
         let ty = self.vector_type(self.elem(elem), count);
         self.unpack(self.bitcast(word, ty), count as usize)
     }
-    /// Packs integers of `bits` bits into a word, the first lowest.
+    /// Packs integers of `bits` bits into a word, the first in the lowest bits.
     pub(crate) fn packed(&self, parts: &[Val<'c>], bits: u32) -> Val<'c> {
         let mut word = self.const32(0);
         for (i, part) in parts.iter().enumerate() {
@@ -278,7 +283,7 @@ impl<'c> Ir<'c> {
         }
         word.into()
     }
-    /// Packs elements into 32-bit words, the first lowest; 64-bit elements stay unpacked.
+    /// Packs elements into 32-bit words, the first in the lowest bits. 64-bit elements stay unpacked.
     pub(crate) fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
         let bits = match registers[0] {
             Val::FloatValue(value) if value.get_type() == self.context.f64_type() => return registers.to_vec(),
@@ -306,17 +311,17 @@ impl<'c> Ir<'c> {
     pub(crate) fn block(&self, function: FunctionValue<'c>, name: &str) -> BasicBlock<'c> {
         self.context.append_basic_block(function, name)
     }
-    pub(crate) fn here(&self) -> BasicBlock<'c> {
+    pub(crate) fn current_block(&self) -> BasicBlock<'c> {
         self.builder.get_insert_block().expect("the builder is in a block")
     }
-    pub(crate) fn go(&self, to: BasicBlock<'c>) {
+    pub(crate) fn jump(&self, to: BasicBlock<'c>) {
         self.builder.build_unconditional_branch(to).expect(BUG);
     }
     pub(crate) fn branch(&self, cond: IntValue<'c>, yes: BasicBlock<'c>, no: BasicBlock<'c>) {
         self.builder.build_conditional_branch(cond, yes, no).expect(BUG);
     }
 
-    /// Calls an LLVM intrinsic; overloads are named by `types`.
+    /// Calls an LLVM intrinsic. `types` selects an overload.
     pub(crate) fn intrinsic(&self, name: &str, types: &[BasicTypeEnum<'c>], args: &[Val<'c>]) -> Option<Val<'c>> {
         let intrinsic = Intrinsic::find(name).unwrap_or_else(|| panic!("LLVM has no intrinsic {name}"));
         let function = intrinsic.get_declaration(&self.module, types).unwrap_or_else(|| panic!("{name} has no such overload"));
@@ -330,7 +335,7 @@ impl<'c> Ir<'c> {
         let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
         self.builder.build_call(function, &args, "").expect(BUG).try_as_basic_value().basic()
     }
-    /// Inline assembly with several results.
+    /// Emits inline assembly with several results.
     pub(crate) fn asm_many(
         &self,
         results: &[BasicTypeEnum<'c>],
@@ -347,7 +352,7 @@ impl<'c> Ir<'c> {
             self.asm(Some(all.into()), text, constraints, args, effects).expect("the assembly returns values").into_struct_value();
         (0..results.len() as u32).map(|i| self.builder.build_extract_value(value, i, "").expect(BUG)).collect()
     }
-    /// Inline assembly. `effects` marks an access to memory, which must keep its position.
+    /// Emits inline assembly. `effects` marks an access to memory, which must keep its position.
     pub(crate) fn asm(
         &self,
         result: Option<BasicTypeEnum<'c>>,
@@ -367,8 +372,8 @@ impl<'c> Ir<'c> {
         let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
         let call = self.builder.build_indirect_call(ty, asm, &args, "").expect(BUG);
         if effects {
-            // All threads of a warp execute an instruction with cross-thread effects: LLVM must not duplicate it or make it
-            // conditional.
+            // All threads of a warp must execute an instruction with cross-thread effects together. LLVM must therefore not
+            // duplicate it or make it conditional.
             let kind = inkwell::attributes::Attribute::get_named_enum_kind_id("convergent");
             call.add_attribute(AttributeLoc::Function, self.context.create_enum_attribute(kind, 0));
         }
@@ -385,10 +390,10 @@ pub(crate) fn address_space(space: Space) -> AddressSpace {
     })
 }
 
-/// The vector that a value is extracted from, and its index there.
-fn taken<'c>(value: &Val<'c>) -> Option<(VectorValue<'c>, u64)> {
-    let taking =
+/// The vector from which a value is extracted, and the index of the value in it.
+fn extracted_from<'c>(value: &Val<'c>) -> Option<(VectorValue<'c>, u64)> {
+    let extract =
         value.as_instruction_value().filter(|instruction| instruction.get_opcode() == InstructionOpcode::ExtractElement)?;
-    let [vector, index] = [0, 1].map(|i| taking.get_operand(i).and_then(|operand| operand.value()));
+    let [vector, index] = [0, 1].map(|i| extract.get_operand(i).and_then(|operand| operand.value()));
     Some((vector?.into_vector_value(), index?.into_int_value().get_zero_extended_constant()?))
 }

@@ -14,9 +14,9 @@ use inkwell::targets::TargetMachine;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{FunctionValue, GlobalValue};
 
-/// LLVM's number of the kernel calling convention.
+/// LLVM's number for the kernel calling convention.
 const PTX_KERNEL: u32 = 71;
-/// The driver looks for this symbol in a tile module.
+/// The driver looks up this symbol in a tile module.
 const LAUNCH_DATA: &str = "___NV_TILE_LAUNCH_META_DATA___";
 const LAUNCH_DATA_BYTES: u32 = 64;
 const MAP_ALIGN: u64 = 64;
@@ -34,7 +34,7 @@ pub(crate) fn emit_module<'c>(
     for (what, name) in globals.chain(module.functions.iter().map(|function| ("kernel", &function.name))) {
         check_name(what, name)?;
     }
-    launch_data(&ir);
+    emit_launch_data(&ir);
     for global in &module.globals {
         emit_global(&ir, global);
     }
@@ -52,19 +52,19 @@ pub(crate) fn emit_module<'c>(
     Ok(ir.module)
 }
 
-/// Host programs look a kernel up by name, so the pass rejects a name that PTX cannot express instead of changing it. PTX also
+/// Rejects a name that PTX cannot express. It is not changed, because host programs look a kernel up by its name. PTX also
 /// accepts a leading '%', but LLVM aborts the process on it.
 fn check_name(what: &str, name: &str) -> Result<()> {
-    let follows = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$']);
-    if starts && name.chars().skip(1).all(follows) {
+    let may_follow = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$']);
+    if starts_well && name.chars().skip(1).all(may_follow) {
         return Ok(());
     }
     let message = format!("the name of {what} {name:?} is invalid in PTX, which allows letters, digits, '_' and '$'");
     Err(Diagnostic::unsupported("PX007", message))
 }
 
-fn launch_data(ir: &Ir<'_>) {
+fn emit_launch_data(ir: &Ir<'_>) {
     let ty = ir.context.i8_type().array_type(LAUNCH_DATA_BYTES);
     let global = ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), LAUNCH_DATA);
     global.set_initializer(&ty.const_zero());
@@ -89,14 +89,15 @@ fn emit_global(ir: &Ir<'_>, global: &Global) {
 
 fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> FunctionValue<'c> {
     let scalars = function.params().iter();
-    let scalars = scalars.map(|param| ir.stored(function.body.ty(*param).elem().expect("kernel parameters are scalars")).into());
+    let scalars =
+        scalars.map(|param| ir.memory_type(function.body.ty(*param).elem().expect("kernel parameters are scalars")).into());
     let maps = &function.attrs.program.maps;
     let params: Vec<BasicMetadataTypeEnum<'c>> =
         scalars.chain(maps.ids().map(|_| ir.context.ptr_type(AddressSpace::default()).into())).collect();
     let kernel = ir.module.add_function(&function.name, ir.context.void_type().fn_type(&params, false), None);
     kernel.set_call_conventions(PTX_KERNEL);
     for index in function.params().len()..params.len() {
-        hidden(ir, kernel, index as u32);
+        mark_map_parameter(ir, kernel, index as u32);
     }
     let program = &function.attrs.program;
     let attribute =
@@ -104,11 +105,11 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
     attribute("nvvm.reqntid", &(program.warps * 32).to_string());
     attribute("nvvm.minctasm", "1");
     if let Some(ranks) = program.cluster {
-        // The grid counts clusters, and each cluster is one tile block.
+        // The grid counts clusters, and each cluster executes one tile block.
         attribute("nvvm.cluster_dim", &ranks.to_string());
         attribute("nvvm.blocksareclusters", "");
     }
-    // `setmaxnreg` needs a kernel with a fixed register count.
+    // `setmaxnreg` needs a kernel with a fixed number of registers.
     if program.occupancy.is_some() || function.attrs.warp_roles.values().any(|warp_role| warp_role.registers.is_some()) {
         attribute("nvvm.maxnreg", &function.attrs.launch_registers(target).to_string());
     }
@@ -117,15 +118,15 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
     kernel
 }
 
-/// A parameter that the driver fills; the kernel uses only its address.
-fn hidden(ir: &Ir<'_>, kernel: FunctionValue<'_>, index: u32) {
+/// Marks a parameter that the driver fills with a tensor map. The kernel uses only its address.
+fn mark_map_parameter(ir: &Ir<'_>, kernel: FunctionValue<'_>, index: u32) {
     let kind = inkwell::attributes::Attribute::get_named_enum_kind_id;
     let bytes = ir.context.i8_type().array_type(tensormap::BYTES as u32);
     kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_type_attribute(kind("byval"), bytes.into()));
     kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_enum_attribute(kind("align"), MAP_ALIGN));
 }
 
-/// The PTX name of the hidden parameter of a tensor map. Hidden parameters follow the program's own.
+/// The PTX name of the hidden parameter for a tensor map. Hidden parameters follow the parameters of the program.
 pub(crate) fn map_parameter(function: &sched::Function, map: usize) -> String {
     format!("{}_param_{}", function.name, function.params().len() + map)
 }

@@ -27,7 +27,7 @@ pub enum Emit {
     LlvmIr,
 }
 
-/// Returns the PTX of a program, or its LLVM IR. The session times each step.
+/// Returns the PTX of a program, or its LLVM IR if `emit` requests it. The session times each step.
 pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) -> Result<String> {
     let envelope = &input.envelope;
     if sched::Phase::of(envelope) != Some(sched::Phase::Materialize) {

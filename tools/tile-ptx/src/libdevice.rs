@@ -18,16 +18,16 @@ pub(crate) fn link(module: &Module<'_>) -> Result<()> {
         return Ok(());
     }
     let path = common::toolkit::libdevice()?.path;
-    let broken = |what: &str| Diagnostic::io("PX010", format!("{}: {what}", path.display()));
-    let buffer = MemoryBuffer::create_from_file(&path).map_err(|error| broken(&error.to_string()))?;
-    let library = read_lazily(module, buffer).ok_or_else(|| broken("not LLVM bitcode"))?;
+    let unusable = |what: &str| Diagnostic::io("PX010", format!("{}: {what}", path.display()));
+    let buffer = MemoryBuffer::create_from_file(&path).map_err(|error| unusable(&error.to_string()))?;
+    let library = read_lazily(module, buffer).ok_or_else(|| unusable("not LLVM bitcode"))?;
     library.set_triple(&module.get_triple());
     library.set_data_layout(&module.get_data_layout());
     for function in functions(&library).filter(|function| !function.as_global_value().is_declaration()) {
-        // The linker links a function of this linkage only if a call refers to it.
+        // The linker links a function with this linkage only if a call refers to it.
         function.set_linkage(Linkage::LinkOnceODR);
     }
-    module.link_in_module(library).map_err(|error| broken(&error.to_string()))?;
+    module.link_in_module(library).map_err(|error| unusable(&error.to_string()))?;
     let attribute = |name: &str| Attribute::get_named_enum_kind_id(name);
     for function in functions(module).filter(|function| function.get_linkage() == Linkage::LinkOnceODR) {
         function.set_linkage(Linkage::Internal);
@@ -36,7 +36,7 @@ pub(crate) fn link(module: &Module<'_>) -> Result<()> {
         function.add_attribute(AttributeLoc::Function, inline);
     }
     match functions(module).find(|function| name(function).starts_with(PREFIX) && function.as_global_value().is_declaration()) {
-        Some(missing) => Err(broken(&format!("the function '{}' is missing", name(&missing)))),
+        Some(missing) => Err(unusable(&format!("the function '{}' is missing", name(&missing)))),
         None => Ok(()),
     }
 }
@@ -49,7 +49,7 @@ fn functions<'c>(module: &Module<'c>) -> impl Iterator<Item = FunctionValue<'c>>
     std::iter::successors(module.get_first_function(), |function| function.get_next_function())
 }
 
-/// Opens the library lazily; the linker reads the function bodies that it needs.
+/// Opens the library lazily. The linker reads only the function bodies that it needs.
 #[allow(unsafe_code, reason = "inkwell reads bitcode eagerly only, and the library has hundreds of functions")]
 fn read_lazily<'c>(module: &Module<'c>, buffer: MemoryBuffer<'_>) -> Option<Module<'c>> {
     let mut library = std::ptr::null_mut();

@@ -4,10 +4,10 @@
 //! Preserves: the order of memory accesses and other side effects. A block without a gain keeps its order.
 //! See also: LLVM `MachineScheduler`, register-pressure heuristics.
 //!
-//! Reason: the emitters write all registers of one op before the next op, so a large tile is live as a unit. ptxas mostly keeps
-//! that order, spills the tile and takes minutes.
+//! Reason: the emitters write all registers of one op before the next op, so all registers of a large tile are live at the same
+//! time. ptxas mostly keeps that order, spills the tile, and takes minutes.
 
-use crate::block_dag::{BlockDag, leaving};
+use crate::block_dag::{BlockDag, live_out};
 use base::diag::{Diagnostic, Result};
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
@@ -15,10 +15,10 @@ use inkwell::llvm_sys::prelude::LLVMValueRef;
 use inkwell::module::Module;
 use std::collections::HashSet;
 
-/// The pass reorders a block above this pressure. The limit exceeds the registers of any thread, since ptxas orders smaller blocks
-/// well.
+/// The pass reorders a block only above this pressure. The limit is higher than the number of registers of a thread, because
+/// ptxas orders smaller blocks well.
 const HIGH_PRESSURE: u64 = 384;
-/// Above this pressure ptxas takes minutes in any order.
+/// Above this pressure, ptxas takes minutes for any order.
 const MAX_PRESSURE: u64 = 8 << 10;
 
 /// Orders the blocks with high pressure, and rejects a program whose pressure stays too high.
@@ -29,12 +29,12 @@ pub(crate) fn run(module: &Module<'_>, builder: &Builder<'_>) -> Result<()> {
         if blocks.is_empty() {
             continue;
         }
-        let leaving = leaving(function);
-        let alive = blocks.into_iter().map(|block| order(block, &leaving, builder)).max().unwrap_or(0);
-        if alive > MAX_PRESSURE {
+        let live_out = live_out(function);
+        let pressure = blocks.into_iter().map(|block| order(block, &live_out, builder)).max().unwrap_or(0);
+        if pressure > MAX_PRESSURE {
             let name = function.get_name().to_string_lossy();
             let message = format!(
-                "the code of '{name}' is too large: about {alive} registers per thread are live at once, and ptxas takes \
+                "the code of '{name}' is too large: about {pressure} registers per thread are live at once, and ptxas takes \
                  minutes above {MAX_PRESSURE}; use smaller tiles"
             );
             return Err(Diagnostic::unsupported("PX009", message));
@@ -44,37 +44,38 @@ pub(crate) fn run(module: &Module<'_>, builder: &Builder<'_>) -> Result<()> {
 }
 
 /// Orders a block and returns its peak register pressure.
-fn order<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, builder: &Builder<'c>) -> u64 {
-    let straight = BlockDag::of(block, leaving);
-    let given: Vec<usize> = (0..straight.instructions.len()).collect();
-    let before = straight.alive(&given);
-    if before <= HIGH_PRESSURE {
-        return before;
+fn order<'c>(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>, builder: &Builder<'c>) -> u64 {
+    let dag = BlockDag::of(block, live_out);
+    let original: Vec<usize> = (0..dag.instructions.len()).collect();
+    let pressure_before = dag.peak_pressure(&original);
+    if pressure_before <= HIGH_PRESSURE {
+        return pressure_before;
     }
-    let order = by_need(&straight);
-    let after = straight.alive(&order);
-    let better = after < before || straight.reloads(&order) < straight.reloads(&given) / 4 * 3;
+    let order = demand_order(&dag);
+    let pressure_after = dag.peak_pressure(&order);
+    let better = pressure_after < pressure_before || dag.reloads(&order) < dag.reloads(&original) / 4 * 3;
     if !better {
-        return before;
+        return pressure_before;
     }
-    straight.put(&order, block, builder);
-    after
+    dag.apply_order(&order, block, builder);
+    pressure_after
 }
 
-/// Side effects in their order, each preceded by the operands it still needs. Values used by other blocks come last.
-pub(crate) fn by_need(straight: &BlockDag<'_>) -> Vec<usize> {
-    let count = straight.instructions.len();
-    let anchors: Vec<usize> = (0..count).filter(|number| !straight.computes[*number]).collect();
-    let (end, anchors) = anchors.split_last().expect("a block ends in a terminator");
+/// The order in which each instruction comes directly before its first use: the side effects in their order, each preceded by the
+/// operands that have not been placed yet. Values that only other blocks use come last.
+pub(crate) fn demand_order(dag: &BlockDag<'_>) -> Vec<usize> {
+    let count = dag.instructions.len();
+    let effects: Vec<usize> = (0..count).filter(|number| !dag.is_pure[*number]).collect();
+    let (end, effects) = effects.split_last().expect("a block ends in a terminator");
     let (mut order, mut placed) = (Vec::with_capacity(count), vec![false; count]);
-    for &number in anchors.iter().chain(&(0..count).collect::<Vec<_>>()).filter(|number| *number != end).chain([end]) {
-        // Operands first. The stack is explicit because dependence chains are as long as programs.
+    for &number in effects.iter().chain(&(0..count).collect::<Vec<_>>()).filter(|number| *number != end).chain([end]) {
+        // Place the operands first. The stack is explicit because dependence chains may be as long as the program.
         let mut work = vec![(number, 0)];
         while let Some((number, operand)) = work.pop() {
             if placed[number] {
                 continue;
             }
-            match straight.uses[number].get(operand) {
+            match dag.operands[number].get(operand) {
                 Some(&used) => work.extend([(number, operand + 1), (used, 0)]),
                 None => {
                     placed[number] = true;

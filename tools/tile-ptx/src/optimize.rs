@@ -23,9 +23,11 @@ loop(loop-rotate),loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset
 instcombine<no-verify-fixpoint>,simplifycfg,loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,\
 instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
 
-/// Passes at O0: `nvvm-reflect` resolves libdevice's target queries, and PTX has no calls to libdevice functions.
+/// Passes at O0. `nvvm-reflect` resolves libdevice's queries of the target, and `always-inline` removes the calls to libdevice
+/// functions, which the PTX must not have.
 const UNOPTIMIZED: &str = "nvvm-reflect,always-inline,function(simplifycfg),globaldce";
 
+/// Creates LLVM's target machine.
 pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
     static SETTINGS: Once = Once::new();
     SETTINGS.call_once(set_up);
@@ -39,8 +41,8 @@ pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
         .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no target machine for {target}")))
 }
 
-/// Registers the target with 32-bit shared-memory addresses, which halve the address registers. LLVM's load-store vectorizer is
-/// off: it is quadratic in the block length, and earlier stages choose the vectors.
+/// Registers the target with 32-bit shared-memory addresses, which need half the registers. LLVM's load-store vectorizer is off:
+/// its time is quadratic in the block length, and earlier stages choose the vectors.
 fn set_up() {
     set_options(&[c"--nvptx-short-ptr", c"--disable-nvptx-load-store-vectorizer"]);
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
@@ -48,28 +50,28 @@ fn set_up() {
 
 /// Passes for a function with many or deeply nested loops. They exclude every LLVM pass whose time is quadratic in the number of
 /// loops.
-/// Scalar evolution expresses a loop's induction variable through enclosing and preceding loops and drops all of this whenever a
-/// loop changes. Its recursion is also as deep as the nesting. `instcombine` and `gvn` check each comparison of a value against all
-/// others of that value, and many loops share one bound.
+/// Reason: scalar evolution expresses a loop's induction variable through enclosing and preceding loops, and discards all
+/// expressions whenever a loop changes. Its recursion is as deep as the loop nest. `instcombine` and `gvn` check each comparison
+/// of a value against all other comparisons of the value, and many loops share one bound.
 const MANY_LOOPS_PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instsimplify,simplifycfg,\
 loop-mssa(licm),infer-address-spaces,separate-const-offset-from-gep,early-cse,instsimplify,simplifycfg,dce),globaldce";
 
-/// Back-end passes that are off for such a function: loop strength reduction, straight-line strength reduction and machine sinking.
-/// Their time grows the same way.
+/// Back-end passes that are off for a function with many loops: loop strength reduction, straight-line strength reduction and
+/// machine sinking. Their time is quadratic in the number of loops too.
 const MANY_LOOPS_BACK_END: [&CStr; 3] = [c"--disable-lsr", c"--disable-machine-sink", c"--opt-disable=slsr,nary-reassociate"];
 
 /// Back-end passes that are off for a function without loops. Machine sinking would move the operands of a masked store under its
-/// condition. That undoes the unit interleaving, and ptxas then emits a branch instead of a predicated store.
+/// condition. That would undo the interleaving of execution units, and ptxas would emit a branch instead of a predicated store.
 const NO_LOOPS_BACK_END: [&CStr; 1] = [c"--disable-machine-sink"];
 
-/// More loops in a function count as many loops.
+/// A function with more loops than this has many loops.
 const MANY_LOOPS: usize = 256;
 
-/// A deeper loop nest counts as deep.
+/// A loop nest deeper than this counts as many loops.
 const DEEP_LOOPS: usize = 32;
 
-/// In longer blocks straight-line strength reduction is off. Its time is at least quadratic in the block length, and it finds
-/// little after the passes here.
+/// In blocks with more instructions than this, straight-line strength reduction is off. Its time is at least quadratic in the
+/// block length, and it finds little after the passes above.
 const LONG_BLOCK: usize = 256;
 
 /// The properties of a program that select the LLVM passes to disable.
@@ -111,12 +113,12 @@ fn loop_depths(function: &sched::Function) -> Vec<usize> {
     let body = &function.body;
     let is_loop = |op: &sched::Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }));
     let mut depths = Vec::new();
-    // An explicit stack: the input decides the nesting depth.
+    // The stack is explicit, because the input decides the nesting depth.
     let mut regions = vec![(function.region, 0)];
-    while let Some((region, around)) = regions.pop() {
+    while let Some((region, enclosing)) = regions.pop() {
         for op in body.regions[region].blocks.iter().flat_map(|block| &body.blocks[*block].ops) {
             let kind = &body.ops[*op].kind;
-            let depth = around + usize::from(is_loop(kind));
+            let depth = enclosing + usize::from(is_loop(kind));
             depths.extend(is_loop(kind).then_some(depth));
             regions.extend(kind.regions().into_iter().map(|inner| (inner, depth)));
         }

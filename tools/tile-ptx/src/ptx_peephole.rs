@@ -1,4 +1,4 @@
-//! Purpose: simplifies the branches of the PTX text.
+//! Purpose: simplifies the branches in the PTX text.
 //! Requires: PTX text in which each predicate is written once, except predicates merged from several paths.
 //! Establishes: negated branches (`@!p bra`) instead of `not.pred`; one conditional branch as the back edge of a loop.
 //! Preserves: the control flow graph.
@@ -13,57 +13,59 @@ use std::collections::{HashMap, HashSet};
 pub(crate) fn simplify_branches(ptx: &str) -> Vec<String> {
     let lines: Vec<&str> = ptx.lines().collect();
     let functions = lines.split_inclusive(|line| *line == "}");
-    functions.flat_map(|function| back_by_condition(without_opposites(function))).collect()
+    functions.flat_map(|function| with_conditional_back_edges(without_negations(function))).collect()
 }
 
-/// The number of occurrences of a predicate.
+/// How often a predicate is written, decides a branch, and occurs in total.
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct PredicateUses {
     written: usize,
     jumps: usize,
     all: usize,
 }
 
-/// Removes negated predicates that only branches use.
-fn without_opposites(function: &[&str]) -> Vec<String> {
-    let mut found: HashMap<&str, Found> = HashMap::new();
-    if !function.iter().any(|line| opposite(line).is_some()) {
+/// Removes negated predicates that only branches use: these branches test the operand of the negation instead.
+fn without_negations(function: &[&str]) -> Vec<String> {
+    let mut uses: HashMap<&str, PredicateUses> = HashMap::new();
+    if !function.iter().any(|line| negation(line).is_some()) {
         return function.iter().map(ToString::to_string).collect();
     }
     for line in function {
         for (at, predicate) in predicates(line) {
-            let found = found.entry(predicate).or_default();
-            found.all += 1;
-            found.written += usize::from(!line.starts_with("\t@") && line.find('%') == Some(at));
-            found.jumps += usize::from(conditional(line).is_some());
+            let counts = uses.entry(predicate).or_default();
+            counts.all += 1;
+            counts.written += usize::from(!line.starts_with("\t@") && line.find('%') == Some(at));
+            counts.jumps += usize::from(conditional_branch(line).is_some());
         }
     }
-    let spared = |(result, of): (&str, &str)| {
-        let [result, of] = [result, of].map(|predicate| found.get(predicate).copied().unwrap_or_default());
-        of.written == 1 && result.written == 1 && result.all == result.jumps + 1
+    let is_removable = |(result, operand): (&str, &str)| {
+        let [result, operand] = [result, operand].map(|predicate| uses.get(predicate).copied().unwrap_or_default());
+        operand.written == 1 && result.written == 1 && result.all == result.jumps + 1
     };
-    let spared: HashMap<&str, &str> = function.iter().filter_map(|line| opposite(line)).filter(|one| spared(*one)).collect();
-    let kept = function.iter().filter(|line| opposite(line).is_none_or(|(result, _)| !spared.contains_key(result)));
-    let turn = |line: &&str| match conditional(line).and_then(|(predicate, target)| Some((spared.get(predicate)?, target))) {
-        Some((of, target)) => format!("\t@!{of} bra \t{target};"),
-        None => line.to_string(),
-    };
-    kept.map(turn).collect()
+    let removable: HashMap<&str, &str> =
+        function.iter().filter_map(|line| negation(line)).filter(|one| is_removable(*one)).collect();
+    let kept = function.iter().filter(|line| negation(line).is_none_or(|(result, _)| !removable.contains_key(result)));
+    let rewrite_branch =
+        |line: &&str| match conditional_branch(line).and_then(|(predicate, target)| Some((removable.get(predicate)?, target))) {
+            Some((operand, target)) => format!("\t@!{operand} bra \t{target};"),
+            None => line.to_string(),
+        };
+    kept.map(rewrite_branch).collect()
 }
 
-/// Makes the conditional branch of each loop its back edge.
-fn back_by_condition(function: Vec<String>) -> Vec<String> {
+/// Makes the conditional branch at the end of each loop its back edge.
+fn with_conditional_back_edges(function: Vec<String>) -> Vec<String> {
     let mut labels = HashSet::new();
     let mut lines: Vec<String> = Vec::with_capacity(function.len());
     for line in function {
-        let back = always(&line).filter(|target| labels.contains(*target));
-        let turned = back.zip(lines.last().and_then(|before| conditional(before))).map(|(back, (holds, out))| {
-            let not = holds.strip_prefix('!').map_or_else(|| format!("!{holds}"), str::to_string);
-            [format!("\t@{not} bra \t{back};"), format!("\tbra.uni \t{out};")]
+        let back = unconditional_target(&line).filter(|target| labels.contains(*target));
+        let reversed = back.zip(lines.last().and_then(|before| conditional_branch(before))).map(|(back, (predicate, exit))| {
+            let negated = predicate.strip_prefix('!').map_or_else(|| format!("!{predicate}"), str::to_string);
+            [format!("\t@{negated} bra \t{back};"), format!("\tbra.uni \t{exit};")]
         });
-        if let Some(turned) = turned {
+        if let Some(reversed) = reversed {
             lines.pop();
-            lines.extend(turned);
+            lines.extend(reversed);
             continue;
         }
         labels.extend(line.strip_suffix(':').map(str::to_string));
@@ -73,17 +75,17 @@ fn back_by_condition(function: Vec<String>) -> Vec<String> {
 }
 
 /// The result and the operand of a `not.pred` line.
-fn opposite(line: &str) -> Option<(&str, &str)> {
+fn negation(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("\tnot.pred \t")?.strip_suffix(';')?.split_once(", ")
 }
 
 /// The target of an unconditional branch.
-fn always(line: &str) -> Option<&str> {
+fn unconditional_target(line: &str) -> Option<&str> {
     line.strip_prefix("\tbra.uni \t")?.strip_suffix(';')
 }
 
 /// The predicate and the target of a conditional branch.
-fn conditional(line: &str) -> Option<(&str, &str)> {
+fn conditional_branch(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("\t@")?.strip_suffix(';')?.split_once(" bra \t")
 }
 

@@ -25,7 +25,7 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
-        input.refuse_cut()?;
+        input.refuse_truncated()?;
         let features = Features { simt: !options.preview.is_empty() };
         let producer = session.producer();
         let file = session.timed("decode", |_| tileir::import::open_with(&input.bytes, &input.name, &producer, features))?;

@@ -41,57 +41,61 @@ fn main() -> std::process::ExitCode {
 fn run(session: &mut Session, options: &Options) -> Result<()> {
     let input = session.input()?;
     let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
-    let form = Written::of(&input.bytes);
+    let form = FileForm::detect(&input.bytes);
     let folder = tempfile::Builder::new().prefix("tile-reduce-").tempdir();
-    let folder = folder
-        .map_err(|error| Diagnostic::io("RED001", format!("cannot create a folder for programs: {}", common::plain(&error))))?;
+    let folder = folder.map_err(|error| {
+        Diagnostic::io("RED001", format!("cannot create a folder for programs: {}", common::os_error_text(&error)))
+    })?;
     let path = folder.path().join("program");
     let start = Program { module: file.payload, debug: file.envelope.debug };
-    let test = |program: &Program| -> Result<Ended> {
+    let test = |program: &Program| -> Result<CommandResult> {
         common::write_file(Some(&path), &form.write(program)?)?;
-        ended(options, &path)
+        run_command(options, &path)
     };
     let expected = test(&start)?;
-    if options.prints.is_some() && !expected.said {
+    if options.prints.is_some() && !expected.prints_text {
         return Err(Diagnostic::usage("RED002", "the command does not print the text for the original program"));
     }
     if options.prints.is_none() && expected.code == Some(0) {
         return Err(Diagnostic::usage("RED002", "the command succeeds on the original program, so there is nothing to reduce"));
     }
-    let (before, mut tries) = (start.size(), 0);
-    let small = session.timed("reduce", |_| {
+    let (original_size, mut command_runs) = (start.size(), 0);
+    let reduced = session.timed("reduce", |_| {
         case_reducer::reduce(start, &mut |program| {
-            tries += 1;
-            test(program).is_ok_and(|ended| ended == expected)
+            command_runs += 1;
+            test(program).is_ok_and(|result| result == expected)
         })
     });
-    session.write_stderr(&format!("reduced {before} bytes of text to {} in {tries} runs of the command", small.size()));
-    session.write_bytes(&form.write(&small)?, form != Written::Text)
+    session.write_stderr(&format!(
+        "reduced {original_size} bytes of text to {} in {command_runs} runs of the command",
+        reduced.size()
+    ));
+    session.write_bytes(&form.write(&reduced)?, form != FileForm::Text)
 }
 
-/// The form of the program's file, which the output keeps.
+/// The form of the input file. The reduced program has the same form.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum FileForm {
     Bytecode,
     Stage,
     Text,
 }
 
-impl Written {
-    fn of(bytes: &[u8]) -> Written {
+impl FileForm {
+    fn detect(bytes: &[u8]) -> FileForm {
         match sniff(bytes) {
-            Sniffed::Stage { .. } => Written::Stage,
-            Sniffed::Text => Written::Text,
-            _ => Written::Bytecode,
+            Sniffed::Stage { .. } => FileForm::Stage,
+            Sniffed::Text => FileForm::Text,
+            _ => FileForm::Bytecode,
         }
     }
 
     fn write(self, program: &Program) -> Result<Vec<u8>> {
         let Program { module, debug } = program;
         match self {
-            Written::Bytecode => tileir::bytecode::write(module, debug, module.version),
-            Written::Text => Ok((tileir::text::header(module) + &tileir::text::print_whole(module, debug)).into_bytes()),
-            Written::Stage => {
+            FileForm::Bytecode => tileir::bytecode::write(module, debug, module.version),
+            FileForm::Text => Ok((tileir::text::header(module) + &tileir::text::print_complete(module, debug)).into_bytes()),
+            FileForm::Stage => {
                 let mut envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-reduce", &[]);
                 envelope.debug = debug.clone();
                 File { envelope, payload: module.clone() }.write(Form::Binary)
@@ -100,28 +104,30 @@ impl Written {
     }
 }
 
-/// The properties of the command's result that every reduction step must preserve.
+/// What every reduction step must preserve of the command's result.
 #[derive(PartialEq, Eq)]
-struct Ended {
-    /// None if a signal terminated it. Ignored if the output decides.
+struct CommandResult {
+    /// The exit code; None if a signal terminated the command. Also None with `--prints`, because then only the output counts.
     code: Option<i32>,
-    said: bool,
+    /// Whether the command prints the text of `--prints`.
+    prints_text: bool,
 }
 
-fn ended(options: &Options, program: &Path) -> Result<Ended> {
+/// Runs the command on a program file.
+fn run_command(options: &Options, program: &Path) -> Result<CommandResult> {
     let path = program.as_os_str();
-    let mut words: Vec<OsString> = options.command.clone();
-    match words.iter_mut().find(|word| *word == "{}") {
+    let mut arguments: Vec<OsString> = options.command.clone();
+    match arguments.iter_mut().find(|word| *word == "{}") {
         Some(word) => *word = path.into(),
-        None => words.push(path.into()),
+        None => arguments.push(path.into()),
     }
     let mut command = Command::new("timeout");
-    command.arg(options.patience.to_string()).args(&words);
+    command.arg(options.patience.to_string()).args(&arguments);
     let output = common::child::output(&mut command, None).map_err(|error| {
-        let name = PathBuf::from(&words[0]);
-        Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::plain(&error)))
+        let name = PathBuf::from(&arguments[0]);
+        Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::os_error_text(&error)))
     })?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    let said = options.prints.as_ref().is_some_and(|expected| text.contains(expected.as_str()));
-    Ok(Ended { code: output.status.code().filter(|_| options.prints.is_none()), said })
+    let prints_text = options.prints.as_ref().is_some_and(|expected| text.contains(expected.as_str()));
+    Ok(CommandResult { code: output.status.code().filter(|_| options.prints.is_none()), prints_text })
 }

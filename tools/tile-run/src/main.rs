@@ -55,7 +55,7 @@ fn main() -> std::process::ExitCode {
 fn execute(session: &mut Session, options: &Options) -> Result<()> {
     let input = if options.skip_hazard_check { Input::read_unchecked(session)? } else { Input::read(session)? };
     if let Some(name) = options.trace.as_ref().and_then(Trace::selected_op) {
-        known_op(name)?;
+        check_op_name(name)?;
     }
     let opened = options.launch.open()?;
     let kernel = input.kernel(opened.entry())?;
@@ -75,7 +75,7 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
         Some(trace) => trace,
         None => &mut NoopObserver,
     };
-    let outcome = session.timed("run", |_| kernel.run(&call, watch(options), print, observer))?;
+    let outcome = session.timed("run", |_| kernel.run(&call, watch_options(options), print, observer))?;
     outcome.findings.iter().for_each(|finding| session.report(finding));
     if let Some(failure) = outcome.failure {
         return Err(failure);
@@ -88,11 +88,11 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
     }
 }
 
-/// Checks that some format has an op of this name. A filter for any other name would match nothing.
-fn known_op(name: &str) -> Result<()> {
-    let of_tile = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
+/// Checks the op name of a `--trace` filter. If no format has such an op, the filter would match nothing.
+fn check_op_name(name: &str) -> Result<()> {
+    let tile_mnemonics = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
     let lists = [tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS, core_dialect::core_ops::Core::MNEMONICS];
-    let known: BTreeSet<&str> = of_tile.chain(lists.into_iter().flatten().copied()).collect();
+    let known: BTreeSet<&str> = tile_mnemonics.chain(lists.into_iter().flatten().copied()).collect();
     if known.contains(name) {
         return Ok(());
     }
@@ -100,7 +100,8 @@ fn known_op(name: &str) -> Result<()> {
     Err(Diagnostic::usage("RUN065", message))
 }
 
-fn watch(options: &Options) -> Watch {
+/// The checks and limits of the run.
+fn watch_options(options: &Options) -> Watch {
     let checks: BTreeSet<Check> = match options.check.as_deref() {
         None => BTreeSet::new(),
         Some([]) => Check::USUAL.into(),

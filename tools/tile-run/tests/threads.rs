@@ -2,9 +2,10 @@
 
 use std::process::{Command, Output};
 
-const WARP_ROLE: &str = "warps: 4";
-/// For 256 elements: two neighbours per thread; the same with the warps in another order; two distant halves per thread. For 128
-/// elements: one per thread; the same with lanes in another order.
+const FOUR_WARPS: &str = "warps: 4";
+/// Layouts #0 to #2 distribute 256 elements over 128 threads. A thread has two neighbours in #0; #1 exchanges two warps of #0; in
+/// #2 the two elements of a thread are 128 apart. Layouts #3 and #4 distribute 128 elements, one per thread; #4 exchanges two lanes
+/// of #3.
 const LAYOUTS: &str = "\
 layout #0 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [64, 128])
 layout #1 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [128, 64])
@@ -63,11 +64,11 @@ fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
 }
 
 fn program(body: &str) -> Result<String, String> {
-    outcome("tileas 7 atoms", WARP_ROLE, body)
+    outcome("tileas 7 atoms", FOUR_WARPS, body)
 }
 
-/// Expects an error with this text, from the verifier or at run time.
-fn refused(outcome: Result<String, String>, because: &str) {
+/// Expects an error with this text, from the verifier or during the run.
+fn expect_error(outcome: Result<String, String>, because: &str) {
     let message = outcome.unwrap_err();
     assert!(message.contains(because), "{message}");
 }
@@ -80,20 +81,20 @@ fn elements_follow_the_layout() {
     assert_eq!(program(&same).unwrap(), INCREASING);
     // Renaming registers to another layout without moving data changes their elements.
     let renamed = load(0, 1) + "  %y = convert_layout(x: %x, route: registers) : tile<256xf32, #1> @2\n" + &store("%y", 1);
-    refused(program(&renamed), "between threads");
+    expect_error(program(&renamed), "between threads");
     let shuffled = load(0, 1) + "  %y = convert_layout(x: %x, route: shuffle) : tile<256xf32, #1> @2\n" + &store("%y", 1);
-    refused(program(&shuffled), "between warps");
+    expect_error(program(&shuffled), "between warps");
     let mixed = load(0, 1)
         + "  %c = constant(0.0) : tile<256xf32, #1> @2
   %y = binary(kind: add_f(rounding: nearest_even), lhs: %x, rhs: %c) : tile<256xf32, #0> @2\n"
         + &store("%y", 1);
-    refused(program(&mixed), "different layouts");
+    expect_error(program(&mixed), "different layouts");
 }
 
 #[test]
 fn vectors_are_contiguous() {
-    refused(program(&(load(2, 1) + &store("%x", 0))), "do not run along one dimension");
-    refused(program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
+    expect_error(program(&(load(2, 1) + &store("%x", 0))), "do not run along one dimension");
+    expect_error(program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
 }
 
 const BUFFERS: &str = "buffers: [(elem: f32, shape: [256], offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
@@ -108,10 +109,10 @@ fn exchange(between: &str) -> String {
 
 #[test]
 fn exchange_between_warps_needs_a_barrier() {
-    let attrs = format!("{WARP_ROLE}, {BUFFERS}");
+    let attrs = format!("{FOUR_WARPS}, {BUFFERS}");
     assert_eq!(outcome("tileas 7 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
     let attrs =
-        |bytes: u32| format!("program: ({WARP_ROLE}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
+        |bytes: u32| format!("program: ({FOUR_WARPS}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
     let barrier = "  barrier(id: 0, threads: 128) @1\n";
     assert_eq!(outcome("sched 7 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
     assert_eq!(outcome("sched 7 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
@@ -125,7 +126,7 @@ fn exchange_between_warps_needs_a_barrier() {
 fn a_copy_is_visible_after_its_wait() {
     let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
     let run = |between: &[&str]| {
-        let attrs = format!("program: ({WARP_ROLE}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");
+        let attrs = format!("program: ({FOUR_WARPS}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");
         let between: String = between.iter().map(|op| format!("  {op} @1\n")).collect();
         let copy = format!("copy_view(view: %a, index: [%i], {WEAK}, whole: true, buffer: 0, layout: 0, atom: async(bytes: 8))");
         let load = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n";
@@ -133,17 +134,17 @@ fn a_copy_is_visible_after_its_wait() {
     };
     assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
     // The hazard checker reports these before execution. The executor's own checks have unit tests.
-    refused(run(&[commit, barrier]), "is read before its copy was waited for");
-    refused(run(&[wait, barrier]), "is read before its copy was waited for");
-    refused(run(&[commit, wait]), "is read before a barrier after");
-    refused(run(&[commit, barrier, wait]), "is read before a barrier after");
+    expect_error(run(&[commit, barrier]), "is read before its copy was waited for");
+    expect_error(run(&[wait, barrier]), "is read before its copy was waited for");
+    expect_error(run(&[commit, wait]), "is read before a barrier after");
+    expect_error(run(&[commit, barrier, wait]), "is read before a barrier after");
 }
 
 #[test]
 fn a_buffer_is_undefined_before_its_first_write() {
-    let attrs = format!("{WARP_ROLE}, {BUFFERS}");
+    let attrs = format!("{FOUR_WARPS}, {BUFFERS}");
     let body = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
-    refused(outcome("tileas 7 atoms", &attrs, &body), "read before anything is written");
+    expect_error(outcome("tileas 7 atoms", &attrs, &body), "read before anything is written");
 }
 
 #[test]
@@ -163,5 +164,5 @@ fn a_reduction_combines_the_registers_of_a_thread() {
     };
     let body = |result: u32| load(2, 0) + &reduce(result) + &store("%y", 0);
     assert_eq!(program(&body(3)).unwrap(), "[128, 130, 132, ..., 378, 380, 382]");
-    refused(program(&body(4)), "does not have the layout of the reduced operand");
+    expect_error(program(&body(4)), "does not have the layout of the reduced operand");
 }

@@ -155,7 +155,14 @@ fn undetermined_elements_must_not_be_used() {
   %t2 = store_view_tko weak %y, %t[%zero] token=%t1 : tile<4xf32>, TILES, tile<i32> -> token loc(#at2)";
     let summed = "  %sum = SUM
   %t2 = store_ptr_tko weak %a, %sum token=%t1 : tile<ptr<f32>>, tile<f32> -> token loc(#at2)";
-    for (rest, fault) in [(back, false), (elsewhere, true), (summed, true)] {
+    let printed = "  %t2 = print_tko \"%f\", %x token=%t1 : tile<4xf32> -> token loc(#at2)";
+    let compared = "  %zero = constant <f32: 0.000000e+00> : tile<4xf32> loc(#at1)
+  %mask = cmpf equal ordered %x, %zero : tile<4xf32> -> tile<4xi1> loc(#at1)
+  %p0 = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>> loc(#at1)
+  %p = broadcast %p0 : tile<1xptr<f32>> -> tile<4xptr<f32>> loc(#at1)
+  %y, %t2 = load_ptr_tko weak %p, %mask, %zero token=%t1 : tile<4xptr<f32>>, tile<4xi1>, tile<4xf32> -> tile<4xf32>, token loc(#at2)";
+    let cases = [(back, false), (elsewhere, true), (summed, true), (printed, true), (compared, true)];
+    for (rest, fault) in cases {
         let fault = fault.then_some(("CHK010", 2));
         expect("padding", fault, POINTER, &body("", rest), &["ones:f32[6]"]);
         expect("padding", None, POINTER, &body(", padding_value = zero", rest), &["ones:f32[6]"]);

@@ -26,15 +26,16 @@ use base::{Envelope, File, Loc, Target};
 use common::options;
 use sched::{Function, LoopSchedule, Module, ScheduleEntry};
 
-/// Largest prefetch distance in iterations. A longer one costs prologue and memory and hides no further latency.
-const FURTHEST: i64 = 3;
-/// The same for loops whose tensor memory MMAs read the copies: their iterations are short, and no other work hides the
-/// latency.
-const FURTHEST_FOR_TENSOR_MEMORY: i64 = 7;
-/// Largest share of an iteration for which its busiest resource is in use so that another CTA would still find it free.
-const BUSY: (u32, u32) = (3, 4);
-/// Range of CTAs per SM for which the prefetch distance is reduced to gain occupancy.
-const SEVERAL: (u32, u32) = (3, 4);
+/// Largest prefetch distance, in iterations. A longer distance costs prologue and memory and hides no further latency.
+const MAX_DISTANCE: i64 = 3;
+/// Largest prefetch distance of loops whose tensor memory MMAs read the copies. Their iterations are short, and no other work
+/// hides the latency.
+const MAX_DISTANCE_FOR_TMEM_MMAS: i64 = 7;
+/// Largest share of an iteration (numerator, denominator) for which the busiest resource may be in use, so that a second CTA can
+/// use the resource meanwhile.
+const MAX_BUSY_SHARE: (u32, u32) = (3, 4);
+/// Smallest and largest number of CTAs per SM for which the prefetch distance is reduced to gain occupancy.
+const CTA_RANGE: (u32, u32) = (3, 4);
 /// Largest number of ops in a scheduled loop body.
 const MAX_OPS: usize = 4096;
 
@@ -49,7 +50,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     }
     let target = envelope.target()?;
     let (machine, memory) = (Machine::of(target), tileas::budget::shared_memory(target));
-    let mut why = None;
+    let mut decline_reason = None;
     for index in 0..module.functions.len() {
         if partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never
             && partition::check(&module.functions[index]).is_ok()
@@ -68,7 +69,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let mut planned = Vec::new();
         for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
             let function = &module.functions[index];
-            if !copies(function, for_op) {
+            if !has_async_copies(function, for_op) {
                 continue;
             }
             let loc = function.body.ops[for_op].loc;
@@ -76,28 +77,28 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
                 Ok((graph, plan)) => planned.push(Planned { number: number as u32, loc, graph, plan }),
                 Err(reason) => {
                     let message = format!("the loop is not pipelined: {reason}");
-                    why.get_or_insert((message.clone(), loc));
+                    decline_reason.get_or_insert((message.clone(), loc));
                     log(envelope, function, loc, Outcome::Declined, message);
                 }
             }
         }
         let function = &module.functions[index];
         let schedules = match requested {
-            Some(stages) => exactly(function, planned, stages, memory, envelope)?,
-            None => fit(function, planned, target, envelope),
+            Some(stages) => schedule_with_stages(function, planned, stages, memory, envelope)?,
+            None => schedule_to_fit(function, planned, target, envelope),
         };
         module.schedules.extend(schedules);
     }
     if requested.is_some() && module.schedules.is_empty() {
-        let (message, loc) = why.unwrap_or_else(|| ("no loop contains an asynchronous copy".into(), Loc::UNKNOWN));
+        let (message, loc) = decline_reason.unwrap_or_else(|| ("no loop contains an asynchronous copy".into(), Loc::UNKNOWN));
         return Err(refuse(message).at_loc(&envelope.debug, loc));
     }
     Ok(())
 }
 
 /// Reports that `--stages` cannot be honoured.
-fn refuse(why: String) -> Box<Diagnostic> {
-    Diagnostic::unsupported("SC101", format!("--stages: {why}"))
+fn refuse(reason: String) -> Box<Diagnostic> {
+    Diagnostic::unsupported("SC101", format!("--stages: {reason}"))
 }
 
 #[derive(Clone)]
@@ -109,12 +110,12 @@ struct Planned {
 }
 
 impl Planned {
-    /// Maps each copy's prefetch distance, in iterations, through `to`.
-    fn move_copies(&mut self, to: impl Fn(i64) -> i64) {
+    /// Replaces each copy's prefetch distance, in iterations, by `to` of it.
+    fn map_prefetch_distances(&mut self, to: impl Fn(i64) -> i64) {
         let interval = i64::from(self.plan.interval);
         for (node, start) in self.graph.nodes.iter().zip(&mut self.plan.starts) {
             if node.ahead {
-                let now = ahead(*start, interval);
+                let now = prefetch_distance(*start, interval);
                 *start += (now - to(now)) * interval;
             }
         }
@@ -122,7 +123,7 @@ impl Planned {
 }
 
 /// Returns whether a loop's body has an asynchronous copy at its top level.
-fn copies(function: &Function, for_op: base::ir::Op) -> bool {
+fn has_async_copies(function: &Function, for_op: base::ir::Op) -> bool {
     let block = function.body.block_of(crate::graph::region_of(function, for_op));
     function.body.blocks[block].ops.iter().any(|op| function.body.ops[*op].kind.effects().copied_to().is_some())
 }
@@ -136,7 +137,7 @@ fn plan(
     let body = &function.body;
     let inner = body.ops[for_op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(core_dialect::core_ops::Core::For { .. })));
-    if inner_loops.any(|inner| copies(function, inner)) {
+    if inner_loops.any(|inner| has_async_copies(function, inner)) {
         return Err("a loop inside it is pipelined".into());
     }
     if !tma_pipelines::filled_alternately(function, body.block_of(crate::graph::region_of(function, for_op))).is_empty() {
@@ -152,19 +153,20 @@ fn plan(
 
 /// Schedules a function's loops with exactly `stages` stages. Reports an error if they do not fit. MMAs stay in flight where
 /// possible.
-fn exactly(
+fn schedule_with_stages(
     function: &Function,
     mut planned: Vec<Planned>,
     stages: u32,
     memory: u32,
     envelope: &mut Envelope,
 ) -> Result<Vec<LoopSchedule>> {
-    planned.iter_mut().for_each(|planned| planned.move_copies(|_| i64::from(stages) - 1));
-    let tables = |in_flight| planned.iter().map(|planned| table(function, planned, in_flight)).collect::<Vec<_>>();
+    planned.iter_mut().for_each(|planned| planned.map_prefetch_distances(|_| i64::from(stages) - 1));
+    let tables = |in_flight| planned.iter().map(|planned| loop_schedule(function, planned, in_flight)).collect::<Vec<_>>();
     let divided = partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
-    let is_good =
-        |schedules: &Vec<LoopSchedule>| bytes(schedules) <= memory && schedules.iter().all(|it| leaves_time(function, it));
+    let is_good = |schedules: &Vec<LoopSchedule>| {
+        bytes(schedules) <= memory && schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule))
+    };
     let schedules = Some(tables(true)).filter(is_good).unwrap_or_else(|| tables(false));
     let needed = bytes(&schedules);
     if let Some(first) = planned.first().filter(|_| needed > memory) {
@@ -177,54 +179,58 @@ fn exactly(
     Ok(schedules)
 }
 
-/// Returns whether an MMA in flight has completed when a copy fills a stage that the MMA reads.
-fn leaves_time(function: &Function, schedule: &LoopSchedule) -> bool {
+/// Returns whether every MMA in flight has completed before a copy fills a stage that the MMA reads.
+fn mmas_complete_in_time(function: &Function, schedule: &LoopSchedule) -> bool {
     !schedule.in_flight || schedule.last_stage() >= 2 && wgmma_in_flight::is_possible(function, schedule)
 }
 
 /// Schedules a function's loops with the largest prefetch distances that fit shared memory.
 ///
 /// A `wgmma` stays in flight only if the copies of its operands still run at least two iterations ahead.
-fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope: &mut Envelope) -> Vec<LoopSchedule> {
+fn schedule_to_fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope: &mut Envelope) -> Vec<LoopSchedule> {
     let memory = tileas::budget::shared_memory(target);
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
-        let furthest = if tmem_pipelines::operands_in(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
+        let furthest =
+            if tmem_pipelines::operands_in(function, block).is_empty() { MAX_DISTANCE } else { MAX_DISTANCE_FOR_TMEM_MMAS };
         let furthest = latency_hints::stages(function, block).map_or(furthest, |stages| i64::from(stages) - 1);
-        planned.move_copies(|ahead| ahead.min(furthest));
+        planned.map_prefetch_distances(|ahead| ahead.min(furthest));
     }
-    let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| leaves_time(function, schedule));
+    let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule));
     let divided = partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
-    let fit_in = |in_flight, memory| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
+    let shorten_to_fit =
+        |in_flight, memory| shorten_to_fit(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
     let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
-    let blocks = ctas_of_groups(function, &planned, target, partition::FeatureChoice::of(envelope));
-    let (mut beside, mut for_several) = (0, 0);
-    let found = share(function, &planned, memory)
-        .and_then(|share| fit_in(false, share))
-        .or_else(|| share_of_two(function, &planned, target).and_then(|share| fit_in(false, share)).filter(runs_ahead))
+    let ctas = max_wgmma_ctas(function, &planned, target, partition::FeatureChoice::of(envelope));
+    let (mut ctas_tried, mut ctas_of_limited_prefetch) = (0, 0);
+    let found = smem_share_for_hint(function, &planned, memory)
+        .and_then(|share| shorten_to_fit(false, share))
         .or_else(|| {
-            let share = share_of_waiting(function, &planned, target)?;
-            // If no prefetching schedule fits in the share, the loops stay serial.
-            fit_in(false, share).or_else(|| (bytes(&[]) <= share).then(Vec::new))
+            smem_share_for_two_ctas(function, &planned, target).and_then(|share| shorten_to_fit(false, share)).filter(runs_ahead)
         })
         .or_else(|| {
-            let mut several = (SEVERAL.0..=blocks.min(SEVERAL.1)).rev();
-            several.find_map(|blocks| {
-                beside = blocks;
-                fit_in(false, alloc::share(memory, blocks)).filter(runs_ahead)
+            let share = smem_share_if_latency_bound(function, &planned, target)?;
+            // If no prefetching schedule fits in the share, the loops stay serial.
+            shorten_to_fit(false, share).or_else(|| (bytes(&[]) <= share).then(Vec::new))
+        })
+        .or_else(|| {
+            let mut several = (CTA_RANGE.0..=ctas.min(CTA_RANGE.1)).rev();
+            several.find_map(|tried| {
+                ctas_tried = tried;
+                shorten_to_fit(false, alloc::share(memory, tried)).filter(runs_ahead)
             })
         })
         .or_else(|| {
-            beside = 2;
-            let pays = blocks > 1 && threads_copy(function, &planned) && partition::has_registers(function, 2, target);
-            fit_in(true, pays.then(|| alloc::share(memory, 2))?).filter(far_enough).filter(runs_ahead)
+            ctas_tried = 2;
+            let pays = ctas > 1 && threads_copy(function, &planned) && partition::has_registers(function, 2, target);
+            shorten_to_fit(true, pays.then(|| alloc::share(memory, 2))?).filter(far_enough).filter(runs_ahead)
         })
-        .inspect(|_| for_several = beside)
-        .or_else(|| fit_in(true, memory).filter(far_enough))
-        .or_else(|| fit_in(false, memory));
+        .inspect(|_| ctas_of_limited_prefetch = ctas_tried)
+        .or_else(|| shorten_to_fit(true, memory).filter(far_enough))
+        .or_else(|| shorten_to_fit(false, memory));
     let Some(schedules) = found else {
-        // A copy in its own iteration gains nothing.
+        // A copy that is issued in the iteration of its use hides no latency.
         for planned in &planned {
             let message = "the loop is not pipelined: shared memory does not fit a second stage".into();
             log(envelope, function, planned.loc, Outcome::Declined, message);
@@ -237,8 +243,9 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
-        if for_several > 1 {
-            let message = format!("its prefetch distance is limited so that {for_several} CTAs fit, which hide more latency");
+        if ctas_of_limited_prefetch > 1 {
+            let message =
+                format!("its prefetch distance is limited so that {ctas_of_limited_prefetch} CTAs fit, which hide more latency");
             log(envelope, function, planned.loc, Outcome::Passed, message);
         }
     }
@@ -247,9 +254,9 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
 
 /// Returns the shared memory per CTA for the author's occupancy hint. Applies to functions without MMAs, and to functions with
 /// asynchronous tensor memory MMAs: there, several CTAs hide more latency than a longer prefetch distance.
-fn share(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
-    let by_themselves = planned.iter().any(|planned| has_mma(function, planned)) || !has_mmas(function);
-    Some(alloc::share(memory, function.attrs.program.occupancy.filter(|_| by_themselves)?))
+fn smem_share_for_hint(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
+    let applies = planned.iter().any(|planned| feeds_tmem_mmas(function, planned)) || !has_mmas(function);
+    Some(alloc::share(memory, function.attrs.program.occupancy.filter(|_| applies)?))
 }
 
 fn has_mmas(function: &Function) -> bool {
@@ -259,36 +266,36 @@ fn has_mmas(function: &Function) -> bool {
 
 /// Returns the shared memory per CTA for two CTAs, if TMEM and registers suffice for both. While one CTA starts or ends, the
 /// other one's MMAs continue. Persistent CTAs start and end only once, so they are excluded.
-fn share_of_two(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
-    let is_first = |planned: &Planned| {
-        has_mma(function, planned)
+fn smem_share_for_two_ctas(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
+    let is_outermost = |planned: &Planned| {
+        feeds_tmem_mmas(function, planned)
             && sched::loop_body(function, planned.number).is_some_and(|block| !tma_pipelines::is_nested(function, block))
     };
-    let alone = planned.iter().all(is_first) && partition::check(function).is_ok();
-    let has_capacity = alone && partition::blocks(function, target) >= 2 && partition::has_registers(function, 2, target);
+    let is_eligible = planned.iter().all(is_outermost) && partition::check(function).is_ok();
+    let has_capacity = is_eligible && partition::blocks(function, target) >= 2 && partition::has_registers(function, 2, target);
     has_capacity.then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
 /// Returns the shared memory per CTA for two CTAs, if an iteration mostly waits for its own results. A second CTA then computes
-/// meanwhile, which is worth more than prefetching. The register limit per thread must be the same either way.
-fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
+/// meanwhile, which is worth more than prefetching. The register limit per thread must be the same with one CTA and with two.
+fn smem_share_if_latency_bound(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
     let warps = function.attrs.program.warps;
     let registers = |blocks| tileas::budget::registers(target, warps, blocks);
     let waits = |Planned { number, plan, .. }: &Planned| {
-        let is_first = sched::loop_body(function, *number).is_some_and(|block| !tma_pipelines::is_nested(function, block));
-        is_first && plan.resource_bound.saturating_mul(BUSY.1) <= plan.interval.saturating_mul(BUSY.0)
+        let is_outermost = sched::loop_body(function, *number).is_some_and(|block| !tma_pipelines::is_nested(function, block));
+        is_outermost && plan.resource_bound.saturating_mul(MAX_BUSY_SHARE.1) <= plan.interval.saturating_mul(MAX_BUSY_SHARE.0)
     };
-    let alone = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
-    (alone && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
+    let is_eligible = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
+    (is_eligible && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
-/// Returns for how many CTAs of a `wgmma` function with a producer warp registers suffice, or 0 if more CTAs do not pay. More
-/// CTAs hide more latency than longer prefetch distances or MMAs in flight. Measured on an H200: three CTAs beat one with all
-/// the shared memory, and so do two if the computing threads also copy. Returns 0 if the author or an option sets the depth or
-/// the roles. Nested loops are excluded because their grid often has only as many CTAs as run at a time, and clusters because
-/// their CTAs wait for each other.
-fn ctas_of_groups(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
-    let is_free = |planned: &Planned| {
+/// Returns the number of co-resident CTAs for which registers suffice, in a `wgmma` function with a producer warp. Returns 0 if
+/// the prefetch distance should not be reduced for more CTAs. More CTAs hide more latency than longer prefetch distances or MMAs
+/// in flight. Measured on an H200: three CTAs beat one CTA that has all the shared memory, and so do two if the computing threads
+/// also copy. Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has
+/// only as many CTAs as run at a time. Clusters are excluded: their CTAs wait for each other.
+fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
+    let is_eligible = |planned: &Planned| {
         let block = sched::loop_body(function, planned.number);
         block.is_some_and(|block| !tma_pipelines::is_nested(function, block) && latency_hints::stages(function, block).is_none())
     };
@@ -296,7 +303,7 @@ fn ctas_of_groups(function: &Function, planned: &[Planned], target: Target, choi
     let mut kinds = ops.into_iter().map(|op| &function.body.ops[op].kind);
     let is_requested = choice != partition::FeatureChoice::WherePays || function.attrs.program.cluster.is_some();
     let pays = !is_requested
-        && planned.iter().all(is_free)
+        && planned.iter().all(is_eligible)
         && kinds.any(wgmma_in_flight::is_by_groups)
         && partition::check(function).is_ok();
     if pays { partition::blocks(function, target) } else { 0 }
@@ -311,7 +318,7 @@ fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
 }
 
 /// Returns whether tensor memory MMAs read the buffers that a loop's copies fill.
-fn has_mma(function: &Function, planned: &Planned) -> bool {
+fn feeds_tmem_mmas(function: &Function, planned: &Planned) -> bool {
     sched::loop_body(function, planned.number).is_some_and(|block| !tmem_pipelines::operands_in(function, block).is_empty())
 }
 
@@ -326,15 +333,15 @@ fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
     copies.into_iter().all(|entry| entry.stage < schedule.last_stage())
 }
 
-fn fit_in(
+fn shorten_to_fit(
     function: &Function,
     mut planned: Vec<Planned>,
     in_flight: bool,
     fits: impl Fn(&[LoopSchedule]) -> bool,
 ) -> Option<Vec<LoopSchedule>> {
-    planned.iter_mut().for_each(|planned| level(function, planned));
+    planned.iter_mut().for_each(|planned| equalize_prefetch_distances(function, planned));
     loop {
-        let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| table(function, planned, in_flight)).collect();
+        let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| loop_schedule(function, planned, in_flight)).collect();
         if fits(&schedules) {
             return Some(schedules);
         }
@@ -344,19 +351,21 @@ fn fit_in(
     }
 }
 
-/// The prefetch distance: iterations between a copy and its use.
-fn ahead(start: i64, interval: i64) -> i64 {
+/// The prefetch distance: the number of iterations between the issue of a copy and its use.
+fn prefetch_distance(start: i64, interval: i64) -> i64 {
     -start.div_euclid(interval)
 }
 
-/// Gives all copies that tensor memory MMAs read the same prefetch distance. They then share one pipeline, which halves the
-/// steps of the issuing thread.
-fn level(function: &Function, planned: &mut Planned) {
+/// Gives all copies that tensor memory MMAs read the same prefetch distance. The copies then share one pipeline, which halves the
+/// pipeline ops of the issuing thread.
+fn equalize_prefetch_distances(function: &Function, planned: &mut Planned) {
     let (copies, interval) = (mma_operand_copies(function, planned), i64::from(planned.plan.interval));
     let starts = &mut planned.plan.starts;
-    let Some(least) = copies.iter().map(|n| ahead(starts[*n], interval)).min().filter(|least| *least > 0) else { return };
+    let Some(least) = copies.iter().map(|n| prefetch_distance(starts[*n], interval)).min().filter(|least| *least > 0) else {
+        return;
+    };
     for n in copies {
-        starts[n] += (ahead(starts[n], interval) - least) * interval;
+        starts[n] += (prefetch_distance(starts[n], interval) - least) * interval;
     }
 }
 
@@ -370,12 +379,13 @@ fn mma_operand_copies(function: &Function, Planned { number, graph, .. }: &Plann
 }
 
 /// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. Copies of the same pipeline
-/// follow while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own iteration.
+/// are shortened with it while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own
+/// iteration.
 fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
     for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {
         for (n, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.ahead) {
-            let iterations = ahead(plan.starts[n], i64::from(plan.interval));
+            let iterations = prefetch_distance(plan.starts[n], i64::from(plan.interval));
             let buffers = touches(&function.body.ops[node.op].kind);
             let bytes: u32 = buffers.iter().map(|touch| function.attrs.program.buffers[touch.buffer()].bytes()).sum();
             let staged_buffer = bytes * (iterations as u32 + 1);
@@ -387,7 +397,7 @@ fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
     let Some((_, i, n)) = largest else { return false };
     let (level, interval) = (mma_operand_copies(function, &planned[i]), i64::from(planned[i].plan.interval));
     let Planned { graph, plan, .. } = &mut planned[i];
-    if level.contains(&n) && level.iter().all(|n| ahead(plan.starts[*n], interval) > 1) {
+    if level.contains(&n) && level.iter().all(|n| prefetch_distance(plan.starts[*n], interval) > 1) {
         level.into_iter().for_each(|n| plan.starts[n] += interval);
         return true;
     }
@@ -410,7 +420,7 @@ fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
     }
 }
 
-fn table(function: &Function, planned: &Planned, in_flight: bool) -> LoopSchedule {
+fn loop_schedule(function: &Function, planned: &Planned, in_flight: bool) -> LoopSchedule {
     let Planned { number, graph, plan, .. } = planned;
     let interval = i64::from(plan.interval);
     let first = plan.starts.iter().map(|start| start.div_euclid(interval)).min().unwrap_or(0);

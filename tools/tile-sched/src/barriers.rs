@@ -1,8 +1,8 @@
 //! Purpose: place CTA barriers between conflicting accesses of different threads: to shared memory, and to global memory if a
 //! token orders them ([`crate::token_barriers`]).
 //! Requires: placements, materialized loops with their [`Marks`], and pipeline steps.
-//! Establishes: on every path a barrier separates two conflicting accesses, and a wait precedes it for copies that no pipelined
-//! loop waits for.
+//! Establishes: on every path a barrier separates two conflicting accesses. If the earlier access is a copy that no pipelined
+//! loop waits for, a wait for the copy precedes the barrier.
 //! Preserves: the order of all existing ops.
 //! See also: Triton's `Membar` analysis.
 //!
@@ -25,7 +25,7 @@ pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<Layout
     let region = function.region;
     let ordering = Ordering::new(function, layouts);
     let mut pass = BarrierPass { threads: function.attrs.program.warps * 32, function, marks, ordering };
-    pass.region(region, Vec::new());
+    pass.place_in_region(region, Vec::new());
     *function = base::text::compact(function);
 }
 
@@ -42,7 +42,7 @@ struct BarrierAccess {
 
 impl BarrierAccess {
     /// The access as seen from the next iteration.
-    fn before(self) -> BarrierAccess {
+    fn seen_from_next_iteration(self) -> BarrierAccess {
         BarrierAccess { iteration: self.iteration.map(|iteration| iteration - 1), ..self }
     }
 }
@@ -58,22 +58,24 @@ impl BarrierPass<'_> {
     fn accesses(&self, op: OpId) -> Vec<BarrierAccess> {
         let (kind, iteration) = (&self.function.body.ops[op].kind, self.marks.iterations.get(&op).copied());
         if tma_pipelines::filled(kind).is_some() {
-            // The pipeline orders it: all threads wait for the pipeline before they continue.
+            // The pipeline orders the copy: all threads wait for the pipeline before they continue.
             return Vec::new();
         }
-        // Pipelines order the accesses of tensor memory MMAs and of threads to the same buffers. The exception is an operand
-        // that overlaps an accumulator which other warps access too.
+        // Pipelines order the accesses of tensor memory MMAs and the accesses of threads to the same buffers.
         if tmem_pipelines::is_mma(kind) {
             return Vec::new();
         }
-        let alone = self.threads <= tileas::tensor_memory::LANES;
-        let ordered = touches(kind).into_iter().filter(|touch| self.space(*touch) == Space::Shared || !alone);
+        // With one warpgroup, a single warp accesses each TMEM lane, in program order. With more warps, a thread may store an
+        // operand over an accumulator that another warp still loads.
+        let one_warpgroup = self.threads <= tileas::tensor_memory::LANES;
+        let ordered = touches(kind).into_iter().filter(|touch| self.space(*touch) == Space::Shared || !one_warpgroup);
         ordered.map(|touch| BarrierAccess { touch, iteration, released: false }).collect()
     }
 
-    /// The accesses that need a barrier in front of this op. A loop repeats its accesses before its first barrier in every
-    /// iteration, so they count for the loop itself: one barrier in front of the loop covers all iterations.
-    fn met(&self, op: OpId) -> Vec<BarrierAccess> {
+    /// The accesses of an op before which a barrier must separate them from pending accesses. A loop repeats, in every iteration,
+    /// the accesses before its first barrier. They count for the loop op itself: one barrier before the loop covers all
+    /// iterations.
+    fn accesses_to_order(&self, op: OpId) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_staged = |access: &BarrierAccess| self.function.attrs.placements[access.touch.buffer()].depth > 1;
         let mut met = self.accesses(op);
@@ -87,9 +89,9 @@ impl BarrierPass<'_> {
         met
     }
 
-    /// The accesses that other warps may still perform until the next barrier: those of the op, and the reads of MMAs for which
-    /// it waited.
-    fn left_by(&self, op: OpId) -> Vec<BarrierAccess> {
+    /// The accesses that other warps may still perform after the op, until the next barrier: the op's own, and the reads of the
+    /// MMAs for which the op waited.
+    fn pending_after(&self, op: OpId) -> Vec<BarrierAccess> {
         let iteration = self.marks.iterations.get(&op).copied();
         let freed = self.marks.freed.get(&op).into_iter().flatten().map(|buffer| Touch::Read(*buffer));
         self.accesses(op).into_iter().chain(freed.map(|touch| BarrierAccess { touch, iteration, released: false })).collect()
@@ -97,7 +99,7 @@ impl BarrierPass<'_> {
 
     /// Places the barriers of a region that starts with `pending` accesses since the last barrier. Returns the accesses pending
     /// at its end.
-    fn region(&mut self, region: Region, mut pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
+    fn place_in_region(&mut self, region: Region, mut pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let block = self.function.body.block_of(region);
         let ops = std::mem::take(&mut self.function.body.blocks[block].ops);
         let mut out: Vec<OpId> = Vec::with_capacity(ops.len());
@@ -110,7 +112,7 @@ impl BarrierPass<'_> {
                 let buffers = &self.function.attrs.pipelines[pipeline].buffers;
                 pending.iter_mut().for_each(|access| access.released |= buffers.contains(&access.touch.buffer()));
             }
-            let now = self.met(op);
+            let now = self.accesses_to_order(op);
             let conflict = |now: &BarrierAccess| pending.iter().any(|before| self.conflict(*before, *now));
             if now.iter().any(conflict) || !common::fault_injected("sched.order") && self.ordering.needs_barrier(self.function, op)
             {
@@ -118,10 +120,10 @@ impl BarrierPass<'_> {
                 pending.clear();
                 self.ordering.barrier();
             }
-            pending.extend(self.left_by(op));
+            pending.extend(self.pending_after(op));
             let regions = self.function.body.ops[op].kind.regions();
             if !regions.is_empty() {
-                pending = self.inner(op, &regions, pending);
+                pending = self.place_in_regions(op, &regions, pending);
             }
             self.ordering.record(&self.function.body, op);
             out.push(op);
@@ -141,16 +143,16 @@ impl BarrierPass<'_> {
         }
     }
 
-    fn inner(&mut self, op: OpId, regions: &[Region], pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
+    fn place_in_regions(&mut self, op: OpId, regions: &[Region], pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
         let part = self.marks.loops.get(&op).copied();
         let mut start = pending.clone();
         if is_loop {
-            // An iteration starts with the accesses that the previous iteration left; without barriers those are all its
-            // accesses.
+            // An iteration starts with the accesses that the previous iteration left pending. If the body has no barriers, those
+            // are all its accesses.
             let all: Vec<OpId> = regions.iter().flat_map(|region| body.walk(*region)).collect();
-            start.extend(all.into_iter().flat_map(|op| self.left_by(op)).map(BarrierAccess::before));
+            start.extend(all.into_iter().flat_map(|op| self.pending_after(op)).map(BarrierAccess::seen_from_next_iteration));
         }
         let mut end = if is_loop { pending } else { Vec::new() };
         // Control may skip a barrier inside the op, so only the ordering known before the op holds after it.
@@ -159,8 +161,8 @@ impl BarrierPass<'_> {
         let entered = self.ordering.clone();
         for region in regions {
             self.ordering = entered.clone();
-            let left = self.region(*region, start.clone());
-            end.extend(left.into_iter().map(|access| if part.is_some() { access.before() } else { access }));
+            let left = self.place_in_region(*region, start.clone());
+            end.extend(left.into_iter().map(|access| if part.is_some() { access.seen_from_next_iteration() } else { access }));
         }
         self.ordering = outside;
         if part.is_some_and(LoopPart::is_last) {

@@ -15,10 +15,12 @@ use tileas::{Buffer, CopyAtom};
 
 /// Number of checked vectors from which a second version pays.
 const VERSIONING_LIMIT: usize = 4;
-/// The same limit for copies to shared memory, which use predicates instead of branches.
+/// Minimum number of checked vectors for copies to shared memory. It is higher because predicates, not branches, check their
+/// bounds.
 const COPY_VERSIONING_LIMIT: usize = 8;
-/// The same limit for copies that overlap MMAs: a branch would separate the copies from the MMAs.
-const MIN_MMAS_TO_SPLIT: usize = 16;
+/// Minimum for copies in a block with MMAs. It is higher still: the branch between the two versions would separate the copies
+/// from the MMAs.
+const COPY_AMONG_MMAS_VERSIONING_LIMIT: usize = 16;
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
     let blocks = function.body.op_blocks();
@@ -30,8 +32,8 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
         let (moved, atom) = match &op.kind {
             Op::Core(tileas::Op::CopyView { layout, buffer, atom: CopyAtom::Async { bytes: piece }, .. }) => {
                 let among = blocks[id.0 as usize].is_some_and(|block| among_mmas.contains(&block));
-                let least = if among { MIN_MMAS_TO_SPLIT } else { COPY_VERSIONING_LIMIT };
-                return layouts[*layout].registers() >= least * (piece / bytes(buffer)) as usize;
+                let limit = if among { COPY_AMONG_MMAS_VERSIONING_LIMIT } else { COPY_VERSIONING_LIMIT };
+                return layouts[*layout].registers() >= limit * (piece / bytes(buffer)) as usize;
             }
             Op::Core(tileas::Op::LoadView { atom, .. }) => (op.results[0], *atom),
             Op::Core(tileas::Op::StoreView { tile, atom, .. }) => (*tile, *atom),
@@ -42,7 +44,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
         registers(layouts, function.body.ty(moved)) >> vector_bits >= VERSIONING_LIMIT
     };
     let chosen: Vec<_> =
-        function.body.ops.iter().filter(|(id, op)| pays(*id, op) && versioned_accesses::refused(function, op).is_ok()).collect();
+        function.body.ops.iter().filter(|(id, op)| pays(*id, op) && versioned_accesses::check(function, op).is_ok()).collect();
     let chosen: Vec<_> = chosen.into_iter().map(|(id, _)| id).collect();
     for id in chosen {
         if let Op::Core(

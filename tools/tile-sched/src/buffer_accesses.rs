@@ -1,4 +1,4 @@
-//! Shared-memory accesses in the form in which the passes compare them.
+//! Accesses to buffers in shared memory and TMEM, reduced to the kinds that the passes compare.
 
 use sched::Op;
 use tileas::Buffer;

@@ -1,7 +1,7 @@
 //! Builds the dependence graph of one loop: which op waits for which, for how many cycles, and across how many iterations.
 //!
-//! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies whose
-//! addresses depend on nothing but the loop counter, and on lookups by it, can run ahead of their iteration.
+//! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies can run ahead of
+//! their iteration, and only if their addresses depend on nothing but the loop counter and lookups indexed by it.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::partition::share_pipelines;
@@ -22,7 +22,7 @@ use tileas::{Buffer, Type};
 pub(crate) struct Node {
     pub(crate) op: OpId,
     pub(crate) cost: Cost,
-    /// Whether it is a copy that can run ahead.
+    /// Whether it is a copy that can be issued in an earlier iteration.
     pub(crate) ahead: bool,
 }
 
@@ -30,10 +30,11 @@ pub(crate) struct Node {
 pub(crate) struct Edge {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Cycles by which `to` should follow `from`, and the cycles by which it must.
+    /// Cycles by which `to` should follow `from`.
     pub(crate) latency: u32,
+    /// Cycles by which `to` must follow `from`.
     pub(crate) least: u32,
-    /// Iterations from `from` to `to`.
+    /// Number of iterations from `from` to `to`.
     pub(crate) distance: u32,
 }
 
@@ -83,12 +84,12 @@ impl Graph {
             address_slice(function, for_op, op).map_err(|why| reasons.push(why)).ok()
         };
         let slices: Vec<Option<Vec<OpId>>> = ops.iter().map(|op| slice(*op)).collect();
-        let alone = only_for_addresses(function, block, &slices);
-        // The copies of an iteration are in flight together, and each waits for the bytes of all of them.
+        let only_addresses = only_for_addresses(function, block, &slices);
+        // The copies of an iteration are in flight together, and each of them completes only after the bytes of all of them.
         let buffers = ops.iter().filter_map(|op| body.ops[*op].kind.effects().copied_to());
         let bytes = buffers.map(|buffer| function.attrs.program.buffers[buffer].bytes()).fold(0, u32::saturating_add);
         let node = |(op, slice): (OpId, Option<Vec<OpId>>)| {
-            let mut cost = if alone.contains(&op) { Cost::default() } else { machine.cost(module, function, op) };
+            let mut cost = if only_addresses.contains(&op) { Cost::default() } else { machine.cost(module, function, op) };
             if let Some(slice) = &slice {
                 // A lookup that the address depends on adds its own memory latency.
                 let looked_up = slice.iter().any(|op| is_lookup(function, *op));
@@ -102,22 +103,22 @@ impl Graph {
             return Err(reason);
         }
         let mut graph = Graph { nodes, edges: Vec::new() };
-        graph.values(function, block);
-        graph.buffers(function);
-        graph.issue_order();
+        graph.add_value_edges(function, block);
+        graph.add_copy_edges(function);
+        graph.add_issue_order_edges();
         // With sorted edges one backward walk propagates a length over every path within an iteration.
         graph.edges.sort_by_key(|edge| (edge.from, edge.to));
         Ok(graph)
     }
 
-    fn edge(&mut self, from: usize, to: usize, latency: u32, distance: u32) {
+    fn add_edge(&mut self, from: usize, to: usize, latency: u32, distance: u32) {
         self.edges.push(Edge { from, to, latency, least: latency, distance });
     }
 
     /// Adds the edges of values: uses in the same iteration, and loop-carried uses in the next.
-    fn values(&mut self, function: &Function, block: Block) {
+    fn add_value_edges(&mut self, function: &Function, block: Block) {
         let body = &function.body;
-        let made: BTreeMap<Value, usize> = self
+        let producers: BTreeMap<Value, usize> = self
             .nodes
             .iter()
             .enumerate()
@@ -125,18 +126,18 @@ impl Graph {
             .collect();
         let terminator = body.terminator(block).expect("a loop's body ends in continue");
         let carried: Vec<Option<usize>> =
-            body.ops[terminator].kind.operands().iter().map(|value| made.get(value).copied()).collect();
+            body.ops[terminator].kind.operands().iter().map(|value| producers.get(value).copied()).collect();
         let args = &body.blocks[block].args;
         for to in (0..self.nodes.len()).filter(|to| !self.nodes[*to].ahead).collect::<Vec<_>>() {
             for value in deep_operands(function, self.nodes[to].op) {
-                if let Some(&from) = made.get(&value).filter(|from| !self.nodes[**from].ahead) {
+                if let Some(&from) = producers.get(&value).filter(|from| !self.nodes[**from].ahead) {
                     let latency = self.latency(function, from, to);
-                    self.edge(from, to, latency, 0);
+                    self.add_edge(from, to, latency, 0);
                 }
                 let arg = args.iter().skip(1).position(|arg| *arg == value);
                 if let Some(from) = arg.and_then(|arg| carried[arg]).filter(|from| !self.nodes[*from].ahead) {
                     let latency = self.latency(function, from, to);
-                    self.edge(from, to, latency, 1);
+                    self.add_edge(from, to, latency, 1);
                 }
             }
         }
@@ -157,7 +158,7 @@ impl Graph {
     }
 
     /// Adds the edges from copies to their readers. Issue order keeps all other buffer accesses in order.
-    fn buffers(&mut self, function: &Function) {
+    fn add_copy_edges(&mut self, function: &Function) {
         let touched: Vec<Vec<Touch>> = self.nodes.iter().map(|node| all_touches(function, node.op)).collect();
         for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].ahead).collect::<Vec<_>>() {
             let buffers = touched[from].iter().map(|touch| touch.buffer());
@@ -171,7 +172,7 @@ impl Graph {
 
     /// Adds the edges between consecutive computing ops: they issue in order, and arithmetic occupies the warps while it
     /// issues.
-    fn issue_order(&mut self) {
+    fn add_issue_order_edges(&mut self) {
         let computes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].ahead).collect();
         let issue = |node: &Node| {
             let cycles = [Resource::MultiplyAdd, Resource::Integer].map(|unit| node.cost.uses.get(&unit).copied().unwrap_or(0));
@@ -179,11 +180,11 @@ impl Graph {
         };
         for pair in computes.windows(2) {
             let latency = issue(&self.nodes[pair[0]]);
-            self.edge(pair[0], pair[1], latency, 0);
+            self.add_edge(pair[0], pair[1], latency, 0);
         }
         if let (Some(&first), Some(&last)) = (computes.first(), computes.last()) {
             let latency = issue(&self.nodes[last]).max(1);
-            self.edge(last, first, latency, 1);
+            self.add_edge(last, first, latency, 1);
         }
     }
 }
@@ -193,15 +194,15 @@ fn only_for_addresses(function: &Function, block: Block, slices: &[Option<Vec<Op
     let body = &function.body;
     let addresses: BTreeSet<OpId> = slices.iter().flatten().flatten().copied().collect();
     let ahead = |at: usize| slices.get(at).is_some_and(Option::is_some);
-    let (mut needed, mut alone) = (BTreeSet::new(), BTreeSet::new());
+    let (mut needed, mut only_addresses) = (BTreeSet::new(), BTreeSet::new());
     for (_, &op) in body.blocks[block].ops.iter().enumerate().rev().filter(|(at, _)| !ahead(*at)) {
         if addresses.contains(&op) && body.ops[op].results.iter().all(|value| !needed.contains(value)) {
-            alone.insert(op);
+            only_addresses.insert(op);
         } else {
             needed.extend(deep_operands(function, op));
         }
     }
-    alone
+    only_addresses
 }
 
 /// The operands of an op and of all ops in its regions.
@@ -211,7 +212,7 @@ fn deep_operands(function: &Function, op: OpId) -> Vec<Value> {
     std::iter::once(op).chain(inner).flat_map(|op| body.ops[op].kind.operands()).collect()
 }
 
-/// Checks that no op leaves the loop or an iteration early.
+/// Checks that no op leaves the loop, or ends an iteration, early.
 pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
     let body = &function.body;
     let end = body.terminator(block);
@@ -239,7 +240,7 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
     let buffer = body.ops[copy].kind.effects().copied_to().expect("the op is a copy");
-    alone_in_its_buffer(function, block, copy, buffer)?;
+    check_sole_writer(function, block, copy, buffer)?;
     slice_ahead(function, block, copy)
 }
 
@@ -267,7 +268,7 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
                 return Err(format!("'{}' computes a copy's address", kind.mnemonic()));
             }
             if slice.insert(at) {
-                // A lookup does not have to wait for the accesses that its token orders it after.
+                // A lookup does not have to wait for the accesses that precede it in the token order.
                 let counts = |value: &Value| !lookup || *body.ty(*value) != Type::Token;
                 work.extend(kind.operands().into_iter().filter(counts));
             }
@@ -281,9 +282,9 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// Checks that only this copy writes the buffer, and that reads follow it in the same iteration. Other TMA copies, or other
-/// loops, may fill the buffer in alternation.
-fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
+/// Checks that no other op of the loop writes the buffer, that its readers follow the copy in the same iteration, and that no op
+/// outside the loop uses the buffer. Exceptions are other TMA copies, and other loops, that fill the buffer in alternation.
+fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
     let by_tma = |op: OpId| tma_pipelines::filled(&body.ops[op].kind) == Some(buffer);
     let fills = |op: OpId| op == copy || by_tma(op) && by_tma(copy);
@@ -298,12 +299,12 @@ fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Bu
             }
         }
     }
-    let of_others =
+    let in_loops_sharing_buffer =
         share_pipelines::filling(function, buffer).into_iter().filter(|op| body.block_of(region_of(function, *op)) != block);
-    let of_others: Vec<Touch> = of_others.flat_map(|op| all_touches(function, op)).collect();
+    let in_loops_sharing_buffer: Vec<Touch> = in_loops_sharing_buffer.flat_map(|op| all_touches(function, op)).collect();
     let everywhere = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
     let count = |touches: Vec<Touch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
-    if count(everywhere.collect()) != inside + count(of_others) {
+    if count(everywhere.collect()) != inside + count(in_loops_sharing_buffer) {
         return Err(format!("{buffer} is used outside the loop"));
     }
     Ok(())
@@ -313,7 +314,7 @@ fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Bu
 fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
     let body = &function.body;
     let terminator = body.terminator(block).expect("a loop's body ends in continue");
-    let nexts = body.ops[terminator].kind.operands();
+    let continued = body.ops[terminator].kind.operands();
     let inside: BTreeSet<OpId> = body.blocks[block].ops.iter().copied().collect();
     let mut seen = BTreeSet::new();
     let mut work = vec![token];
@@ -333,7 +334,7 @@ fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(
             Some(_) => {}
             None => {
                 let arg = body.blocks[block].args.iter().skip(1).position(|arg| *arg == token);
-                work.extend(arg.map(|arg| nexts[arg]));
+                work.extend(arg.map(|arg| continued[arg]));
             }
         }
     }

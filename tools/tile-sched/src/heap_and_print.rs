@@ -10,9 +10,9 @@ use base::ir::Op as OpId;
 use sched::{Function, Op, heap_and_print_rules};
 
 pub(crate) fn run(function: &mut Function) {
-    let mut left = heap_and_print_rules::left_after(function);
+    let mut frees = heap_and_print_rules::allocations_ended_by(function);
     let prints = |op: &OpId| !heap_and_print_rules::printed_tiles(function, &function.body.ops[*op].kind).is_empty();
-    if left.is_empty() && !function.body.ops.ids().any(|op| prints(&op)) {
+    if frees.is_empty() && !function.body.ops.ids().any(|op| prints(&op)) {
         return;
     }
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
@@ -27,7 +27,7 @@ pub(crate) fn run(function: &mut Function) {
                 out.push(function.body.new_op(Op::PrintStage { tiles }, [], loc));
                 out.push(barrier(function, loc));
             }
-            if let Some(ptrs) = left.remove(&op) {
+            if let Some(ptrs) = frees.remove(&op) {
                 out.push(barrier(function, loc));
                 out.push(function.body.new_op(Op::Free { ptrs }, [], loc));
             }

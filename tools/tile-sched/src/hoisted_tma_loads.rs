@@ -24,10 +24,10 @@ pub(crate) fn run(function: &mut Function) {
         ops.iter().filter_map(|op| Some((*op, tma_pipelines::filled(&function.body.ops[*op].kind)?))).collect();
     // Loop prologues put their copies here too, but those copies already have pipelines.
     let copies = copies.into_iter().filter(|(_, buffer)| function.attrs.pipeline_of(*buffer).is_none());
-    copies.collect::<Vec<_>>().into_iter().for_each(|(copy, buffer)| steps(function, copy, buffer));
+    copies.collect::<Vec<_>>().into_iter().for_each(|(copy, buffer)| add_pipeline(function, copy, buffer));
 }
 
-fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
+fn add_pipeline(function: &mut Function, copy: OpId, buffer: Buffer) {
     let body = &function.body;
     let with_inner = |op: OpId| {
         let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
@@ -38,7 +38,7 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     let readers: Vec<usize> = (0..ops.len()).filter(|at| with_inner(ops[*at]).into_iter().any(reads)).collect();
     let (Some(&first), Some(&last)) = (readers.first(), readers.last()) else { return };
     let begin = ops.iter().position(|op| *op == copy).expect("the copy is in the function's block");
-    if begin > first || ops[begin..=last].iter().flat_map(|op| with_inner(*op)).any(|op| overtakes(&body.ops[op].kind)) {
+    if begin > first || ops[begin..=last].iter().flat_map(|op| with_inner(*op)).any(|op| must_follow_copies(&body.ops[op].kind)) {
         // This pass leaves the copy alone, and the hazard checker reports that no op waits for it.
         return;
     }
@@ -54,10 +54,10 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     let pipeline = single_role_pipelines::add(&mut function.attrs, vec![buffer], 1, Fill::Tma, drain);
     let loc = function.body.ops[copy].loc;
     forget_order(&mut function.body.ops[copy].kind);
-    let (phase, constant) = number(function, loc);
+    let (phase, constant) = zero_constant(function, loc);
     let mut put = |before: bool, op: OpId, step: Op| {
         let new = function.body.new_op(step, [], loc);
-        place(function, before, op, new);
+        insert_next_to(function, before, op, new);
     };
     put(true, copy, Op::PipelineAcquire { pipeline, stage: None, phase });
     put(false, copy, Op::PipelineCommit { pipeline, stage: None });
@@ -65,27 +65,27 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     put(false, last, Op::PipelineRelease { pipeline, stage: None });
     // Ops ordered after the copy's token get a new token: no op writes global memory before the pipeline wait.
     let token = function.body.ops[copy].results[0];
-    let zero_init = function.body.new_op(Op::Core(tileas::Op::Core(Core::MakeToken {})), [Type::Token], loc);
-    let made = function.body.result(zero_init);
-    function.body.replace_uses(token, made);
+    let make_token = function.body.new_op(Op::Core(tileas::Op::Core(Core::MakeToken {})), [Type::Token], loc);
+    let new_token = function.body.result(make_token);
+    function.body.replace_uses(token, new_token);
     let entry = function.entry();
-    function.body.blocks[entry].ops.splice(0..0, [constant, zero_init]);
+    function.body.blocks[entry].ops.splice(0..0, [constant, make_token]);
 }
 
-/// Returns whether an op must not run before an earlier copy has completed.
-fn overtakes(op: &Op) -> bool {
+/// Returns whether an op must not run before an earlier copy has completed: a write of global memory or a return.
+fn must_follow_copies(op: &Op) -> bool {
     let writes = op.effects().global.is_some_and(|access| access.access_kind.writes());
     writes || matches!(op.core(), Some(Core::Return {}))
 }
 
-fn number(function: &mut Function, loc: Loc) -> (Value, OpId) {
+fn zero_constant(function: &mut Function, loc: Loc) -> (Value, OpId) {
     let zero = Op::Core(tileas::Op::Core(Core::Constant { value: Dense::Splat(0) }));
-    let made = function.body.new_op(zero, [Type::Scalar(Elem::Scalar(Scalar::I32))], loc);
-    (function.body.result(made), made)
+    let constant = function.body.new_op(zero, [Type::Scalar(Elem::Scalar(Scalar::I32))], loc);
+    (function.body.result(constant), constant)
 }
 
 /// Inserts an op directly before or after another op of the function's entry block.
-fn place(function: &mut Function, before: bool, op: OpId, new: OpId) {
+fn insert_next_to(function: &mut Function, before: bool, op: OpId, new: OpId) {
     let entry = function.entry();
     let ops = &mut function.body.blocks[entry].ops;
     let at = ops.iter().position(|other| *other == op).expect("the op is in the function's block") + usize::from(!before);

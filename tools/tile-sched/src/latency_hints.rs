@@ -9,9 +9,9 @@ use base::ir::Op as OpId;
 use sched::{Function, Op};
 
 /// The highest hint that requests a shallow pipeline.
-const SOON: u32 = 2;
-/// Stages that let a copy run ahead at all. A tensor memory MMA that may still read the previous stage adds one.
-const FEWEST: u32 = 2;
+const MAX_SHALLOW_HINT: u32 = 2;
+/// Fewest stages with which a copy can run ahead. A tensor memory MMA that may still read the previous stage adds one.
+const MIN_STAGES: u32 = 2;
 
 /// Returns the largest pipeline depth for a loop whose latency hints are all low. Copies that are issued together share stages,
 /// so the limit applies to all of them.
@@ -22,5 +22,5 @@ pub(crate) fn stages(function: &Function, block: Block) -> Option<u32> {
         _ => None,
     };
     let highest = function.body.blocks[block].ops.iter().filter_map(hinted).max()?;
-    (highest <= SOON).then(|| FEWEST + u32::from(!tmem_pipelines::operands_in(function, block).is_empty()))
+    (highest <= MAX_SHALLOW_HINT).then(|| MIN_STAGES + u32::from(!tmem_pipelines::operands_in(function, block).is_empty()))
 }

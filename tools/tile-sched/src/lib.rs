@@ -60,10 +60,12 @@ pub fn check(file: &File<Module>) -> Result<()> {
     }
 }
 
-/// Decides CTA pairing first: it halves the right operands, so every later decision about shared memory depends on it.
+/// Decides CTA pairing first. Reason: pairing halves the right operands, so every later decision about shared memory depends on
+/// it.
 fn analyse(file: &mut File<Module>) -> Result<()> {
-    let carry_out = |file: &mut File<Module>| analysis::run(file).and_then(|()| alloc(file)).and_then(|()| materialize(file));
-    pair_ctas::run(file, carry_out)?;
+    let run_later_passes =
+        |file: &mut File<Module>| analysis::run(file).and_then(|()| alloc(file)).and_then(|()| materialize(file));
+    pair_ctas::run(file, run_later_passes)?;
     analysis::run(file)
 }
 
@@ -80,24 +82,24 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     let target = envelope.target()?;
     for function in functions.iter_mut() {
         let [choice, overlap] = [FeatureChoice::of(envelope), FeatureChoice::overlap(envelope)];
-        let divided = match choice != FeatureChoice::Never && partition::has_copies(function) {
+        let partitioned = match choice != FeatureChoice::Never && partition::has_copies(function) {
             true => {
-                let divided = divided(function, schedules, layouts, (target, [choice, overlap]));
-                let divided = divided.map(|(divided, all, overlap)| {
-                    (*function, *layouts) = (divided, all);
+                let partitioned = split_into_roles(function, schedules, layouts, (target, [choice, overlap]));
+                let partitioned = partitioned.map(|(partitioned, new_layouts, overlap)| {
+                    (*function, *layouts) = (partitioned, new_layouts);
                     overlap
                 });
-                envelope.log.push(partition::remark(function, divided.as_ref()));
-                divided
+                envelope.log.push(partition::remark(function, partitioned.as_ref()));
+                partitioned
             }
             false => Err("the function has no TMA copies, or --roles=off".into()),
         };
-        if let (FeatureChoice::WherePossible, Err(why) | Ok(Err(why))) = (overlap, &divided) {
+        if let (FeatureChoice::WherePossible, Err(reason) | Ok(Err(reason))) = (overlap, &partitioned) {
             let refused =
-                Diagnostic::unsupported("SC104", format!("--overlap: MMAs cannot be split between two warp roles: {why}"));
+                Diagnostic::unsupported("SC104", format!("--overlap: MMAs cannot be split between two warp roles: {reason}"));
             return Err(refused.at_loc(&envelope.debug, function.loc));
         }
-        if divided.is_ok() {
+        if partitioned.is_ok() {
             continue;
         }
         let own = match partition::share_pipelines::are_shared(function) {
@@ -119,17 +121,17 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the scheduled loops and places every other synchronisation. `divided` is set if warp roles will be separated, and is
-/// then the choice whether MMAs may have two warp roles.
+/// Writes the scheduled loops and places every other synchronisation. If `partitioned` is set, the caller will split the function
+/// into warp roles; the value decides whether MMAs may have two of them.
 fn materialize_loops(
     function: &mut Function,
     schedules: &[LoopSchedule],
     layouts: &Arena<LayoutId, Layout>,
-    divided: Option<FeatureChoice>,
+    partitioned: Option<FeatureChoice>,
 ) {
-    let marks = materialize::run(function, schedules, divided.is_some());
+    let marks = materialize::run(function, schedules, partitioned.is_some());
     let alternating_pairs =
-        divided.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::alternating_pairs(function));
+        partitioned.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::alternating_pairs(function));
     let alternating_pairs = alternating_pairs.unwrap_or_default();
     let in_groups = !alternating_pairs.is_empty();
     tmem_pipelines::run(function, alternating_pairs);
@@ -143,7 +145,7 @@ fn materialize_loops(
 }
 
 /// Returns the function split into warp roles for its TMA copies and MMAs, or the reason it stays in one role.
-fn divided(
+fn split_into_roles(
     function: &Function,
     schedules: &[LoopSchedule],
     layouts: &Arena<LayoutId, Layout>,
@@ -151,10 +153,10 @@ fn divided(
 ) -> partition::Divided {
     partition::check(function)?;
     partition::check_memory(function)?;
-    let (mut divided, mut layouts) = (function.clone(), layouts.clone());
-    materialize_loops(&mut divided, &partition::without_prefetch(function, schedules), &layouts, Some(choice[1]));
-    let overlap = partition::run(&mut divided, &mut layouts, target, choice)?;
-    Ok((divided, layouts, overlap))
+    let (mut partitioned, mut layouts) = (function.clone(), layouts.clone());
+    materialize_loops(&mut partitioned, &partition::without_prefetch(function, schedules), &layouts, Some(choice[1]));
+    let overlap = partition::run(&mut partitioned, &mut layouts, target, choice)?;
+    Ok((partitioned, layouts, overlap))
 }
 
 /// Converts a `.as` module to `.sched` before any decision has been taken.

@@ -33,9 +33,9 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
-        let own = matches!(sniff(&input.bytes), Sniffed::Stage { ref format, form: Form::Binary | Form::Ron | Form::Text } if format == "sched");
+        let is_sched = matches!(sniff(&input.bytes), Sniffed::Stage { ref format, form: Form::Binary | Form::Ron | Form::Text } if format == "sched");
         let producer = session.producer();
-        let mut file = if own {
+        let mut file = if is_sched {
             session.decode::<sched::Module>(&input)?
         } else {
             start(&session.decode::<tileas::Module>(&input)?, &producer)

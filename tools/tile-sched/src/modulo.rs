@@ -1,5 +1,5 @@
 //! Iterative modulo scheduling after Rau: finds an initiation interval and a start cycle for every op. At that interval
-//! consecutive iterations never need one resource twice in a cycle, or a result before it is ready.
+//! consecutive iterations never need one resource twice in a cycle, and no op starts before its operands are ready.
 
 use crate::graph::Graph;
 use crate::resource_model::Resource;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Intervals to try before the loop stays serial.
 const MAX_INTERVALS: u32 = 64;
 /// Placements per op before the scheduler gives up an interval.
-const PATIENCE: usize = 6;
+const MAX_PLACEMENTS_PER_OP: usize = 6;
 
 #[derive(Clone)]
 pub(crate) struct ModuloSchedule {
@@ -43,8 +43,8 @@ pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
 fn heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     let mut heights = vec![0i64; graph.nodes.len()];
     // Each pass propagates lengths over one more loop-carried edge.
-    let iterations = 2 + graph.edges.iter().filter(|edge| edge.distance > 0).count();
-    for _ in 0..iterations {
+    let passes = 2 + graph.edges.iter().filter(|edge| edge.distance > 0).count();
+    for _ in 0..passes {
         let mut changed = false;
         for edge in graph.edges.iter().rev() {
             let through = heights[edge.to] + i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
@@ -64,7 +64,7 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     let (resource_bound, recurrence_bound) = (resource_bound(graph), recurrence_bound(graph));
     let mut interval = resource_bound.max(recurrence_bound);
     for _ in 0..MAX_INTERVALS {
-        if let Some(mut starts) = place(graph, interval) {
+        if let Some(mut starts) = try_interval(graph, interval) {
             delay_ops(graph, interval, &mut starts);
             let first = graph.nodes.iter().zip(&starts).filter(|(node, _)| !node.ahead).map(|(_, start)| *start).min()?;
             starts.iter_mut().for_each(|start| *start -= first);
@@ -92,12 +92,13 @@ impl ReservationTable {
         let mut found = Vec::new();
         for (resource, cycles) in uses {
             for &(other, length, node) in self.taken.get(resource).into_iter().flatten() {
-                let (after, before) = ((other - start).rem_euclid(self.interval), (start - other).rem_euclid(self.interval));
+                let (cycles_after, cycles_before) =
+                    ((other - start).rem_euclid(self.interval), (start - other).rem_euclid(self.interval));
                 let cycles = i64::from(*cycles);
-                if after < cycles || before < length {
-                    let back = if after < cycles { cycles - after } else { before + cycles };
-                    let forth = if before < length { length - before } else { after + length };
-                    found.push(Conflict { node, later: start + forth, earlier: start - back });
+                if cycles_after < cycles || cycles_before < length {
+                    let cycles_back = if cycles_after < cycles { cycles - cycles_after } else { cycles_before + cycles };
+                    let cycles_forward = if cycles_before < length { length - cycles_before } else { cycles_after + length };
+                    found.push(Conflict { node, later: start + cycles_forward, earlier: start - cycles_back });
                 }
             }
         }
@@ -141,39 +142,39 @@ impl ReservationTable {
 /// Delays every op as far as its successors allow, from the last to the first. Iterations become short, and copies occupy their
 /// buffers no longer than needed.
 fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
-    let mut rows = ReservationTable::new(interval);
+    let mut reservations = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
-        rows.take(&node.cost.uses, starts[i], i);
+        reservations.take(&node.cost.uses, starts[i], i);
     }
     let end = starts.iter().copied().max().unwrap_or(0);
-    let (ahead, computing): (Vec<usize>, Vec<usize>) = (0..starts.len()).rev().partition(|i| graph.nodes[*i].ahead);
-    for i in computing.into_iter().chain(ahead) {
+    let (copies, computing): (Vec<usize>, Vec<usize>) = (0..starts.len()).rev().partition(|i| graph.nodes[*i].ahead);
+    for i in computing.into_iter().chain(copies) {
         let out = graph.edges.iter().filter(|edge| edge.from == i && edge.to != i);
         let latest =
             |edge: &crate::graph::Edge| starts[edge.to] + i64::from(interval) * i64::from(edge.distance) - i64::from(edge.latency);
         let latest = out.map(latest).min().unwrap_or(starts[i]).min(end);
         let uses = &graph.nodes[i].cost.uses;
-        rows.free(i);
-        starts[i] = rows.last_free(uses, latest, starts[i]).unwrap_or(starts[i]);
-        rows.take(uses, starts[i], i);
+        reservations.free(i);
+        starts[i] = reservations.last_free(uses, latest, starts[i]).unwrap_or(starts[i]);
+        reservations.take(uses, starts[i], i);
     }
 }
 
 /// Moves copies as early in their stage as possible, but not before the iteration's first read of copied data: the barrier at
 /// that read releases their stages.
 fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
-    let mut rows = ReservationTable::new(interval);
+    let mut reservations = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
-        rows.take(&node.cost.uses, starts[i], i);
+        reservations.take(&node.cost.uses, starts[i], i);
     }
     let reads = graph.edges.iter().filter(|edge| graph.nodes[edge.from].ahead).map(|edge| starts[edge.to]);
     let first_read = reads.min().unwrap_or(0);
     for i in (0..starts.len()).filter(|i| graph.nodes[*i].ahead) {
         let stage = starts[i].div_euclid(i64::from(interval)) * i64::from(interval);
         let uses = &graph.nodes[i].cost.uses;
-        rows.free(i);
-        starts[i] = rows.first_free(uses, stage + first_read + 1, starts[i]).unwrap_or(starts[i]);
-        rows.take(uses, starts[i], i);
+        reservations.free(i);
+        starts[i] = reservations.first_free(uses, stage + first_read + 1, starts[i]).unwrap_or(starts[i]);
+        reservations.take(uses, starts[i], i);
     }
 }
 
@@ -184,45 +185,50 @@ struct Conflict {
     earlier: i64,
 }
 
-fn place(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
+/// Places all ops at this interval, or returns `None` after too many evictions. An op without a conflict-free start evicts the
+/// ops in its way, which are placed again.
+fn try_interval(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     let count = graph.nodes.len();
     if graph.nodes.iter().any(|node| node.cost.uses.values().any(|cycles| *cycles > interval)) {
         return None;
     }
     let heights = heights(graph, interval)?;
-    let (mut into, mut out) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    let (mut predecessors, mut successors) = (vec![Vec::new(); count], vec![Vec::new(); count]);
     for edge in &graph.edges {
         let wait = i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
-        into[edge.to].push((edge.from, wait));
-        out[edge.from].push((edge.to, wait));
+        predecessors[edge.to].push((edge.from, wait));
+        successors[edge.from].push((edge.to, wait));
     }
-    let mut rows = ReservationTable::new(interval);
+    let mut reservations = ReservationTable::new(interval);
     let mut starts: Vec<Option<i64>> = vec![None; count];
-    let mut before: Vec<Option<i64>> = vec![None; count];
-    let mut waiting: Vec<usize> = (0..count).collect();
-    for _ in 0..PATIENCE * count + count {
-        // The greatest height first; among equal heights the first in program order.
-        let Some(next) = (0..waiting.len()).max_by_key(|i| (heights[waiting[*i]], std::cmp::Reverse(waiting[*i]))) else {
+    let mut previous_start: Vec<Option<i64>> = vec![None; count];
+    let mut unplaced: Vec<usize> = (0..count).collect();
+    for _ in 0..MAX_PLACEMENTS_PER_OP * count + count {
+        // Place the op with the greatest height first; among equal heights, the first in program order.
+        let Some(next) = (0..unplaced.len()).max_by_key(|i| (heights[unplaced[*i]], std::cmp::Reverse(unplaced[*i]))) else {
             return starts.into_iter().collect();
         };
-        let node = waiting.swap_remove(next);
+        let node = unplaced.swap_remove(next);
         let uses = &graph.nodes[node].cost.uses;
-        let earliest = into[node].iter().filter_map(|(from, wait)| Some(starts[*from]? + wait)).max().unwrap_or(0).max(0);
-        let start = rows.first_free(uses, earliest, earliest + i64::from(interval) - 1);
-        let start = start.unwrap_or_else(|| before[node].map_or(earliest, |before| earliest.max(before + 1)));
-        let mut evicted: Vec<usize> = rows.conflicts(uses, start).into_iter().map(|conflict| conflict.node).collect();
+        let earliest = predecessors[node].iter().filter_map(|(from, wait)| Some(starts[*from]? + wait)).max().unwrap_or(0).max(0);
+        let start = reservations.first_free(uses, earliest, earliest + i64::from(interval) - 1);
+        let start = start.unwrap_or_else(|| previous_start[node].map_or(earliest, |previous| earliest.max(previous + 1)));
+        let mut evicted: Vec<usize> = reservations.conflicts(uses, start).into_iter().map(|conflict| conflict.node).collect();
         evicted.extend(
-            out[node].iter().filter(|(to, wait)| *to != node && starts[*to].is_some_and(|at| at < start + wait)).map(|(to, _)| *to),
+            successors[node]
+                .iter()
+                .filter(|(to, wait)| *to != node && starts[*to].is_some_and(|at| at < start + wait))
+                .map(|(to, _)| *to),
         );
         evicted.sort_unstable();
         evicted.dedup();
         for other in evicted {
-            rows.free(other);
+            reservations.free(other);
             starts[other] = None;
-            waiting.push(other);
+            unplaced.push(other);
         }
-        rows.take(uses, start, node);
-        (starts[node], before[node]) = (Some(start), Some(start));
+        reservations.take(uses, start, node);
+        (starts[node], previous_start[node]) = (Some(start), Some(start));
     }
     None
 }

@@ -5,7 +5,7 @@
 //! See also: PTX `fma.rn.f32x2`, LLVM's SLP vectorizer.
 
 use base::ir::Operation;
-use base::{Arena, Body, Target, Value};
+use base::{Arena, Body, Target, UnionFind, Value};
 use core_dialect::core_ops::Core;
 use numerics::arith::{Binary, Convert};
 use sched::packed_ops::{self, Paired, moves_vectors};
@@ -23,21 +23,21 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     }
 }
 
-/// Selects the ops to pack. Packing two halves of a register costs an instruction, and so does unpacking. Dependent ops
+/// Selects the ops to pack. Packing two registers into a pair costs an instruction, and so does unpacking. Dependent ops
 /// therefore form one component, which is packed if it has at least as many ops as values that enter and leave it.
 ///
-/// Full registers that form a pair are adjacent in SASS anyway; only a value that fills both halves must be moved. Without
-/// tensor memory a warp issues its own MMAs and holds the accumulators as fragments. The performance model sees no gain there
-/// for PTX with more instructions.
+/// On targets with tensor memory, registers that form a pair are adjacent in SASS anyway, so packing 32-bit values is free; only
+/// a value that fills both halves must be moved. On targets without tensor memory a warp issues its own MMAs and holds the
+/// accumulators as fragments. The performance model predicts no gain there for PTX with more instructions.
 fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
     let body = &function.body;
     let registers = |value: Value| packed_ops::registers(layouts, body.ty(value));
-    let side_by_side = target.has(Feature::TensorMemory);
+    let halves_are_adjacent = target.has(Feature::TensorMemory);
     let is_narrow = |value: Value| body.ty(value).elem().is_some_and(|elem| elem.bits() < 32);
     let ops = body.walk(function.region);
     let mut chosen: Vec<bool> = vec![false; body.ops.len()];
-    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::refused(function, layouts, &body.ops[*op], target).is_ok());
-    let defined = |value: Value| {
+    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::check(function, layouts, &body.ops[*op], target).is_ok());
+    let producer = |value: Value| {
         let mut value = value;
         // A reshape does not move registers.
         loop {
@@ -48,28 +48,27 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
             }
         }
     };
-    // The first op of a component represents it (union-find).
-    let mut component: Vec<usize> = (0..body.ops.len()).collect();
+    // The first op of a component represents it.
+    let mut components = UnionFind::new(body.ops.len());
     for &op in ops.iter().filter(|op| chosen[op.0 as usize]) {
-        for source in body.ops[op].kind.operands().into_iter().filter_map(defined).filter(|source| chosen[source.0 as usize]) {
-            let [a, b] = [op, source].map(|op| root(&mut component, op.0 as usize));
-            component[a.max(b)] = a.min(b);
+        for source in body.ops[op].kind.operands().into_iter().filter_map(producer).filter(|source| chosen[source.0 as usize]) {
+            components.join(op.0 as usize, source.0 as usize);
         }
     }
-    // Instructions saved less instructions spent, per pair of registers.
+    // Per component: instructions saved minus instructions spent, per pair of registers.
     let mut gain: Vec<i64> = vec![0; body.ops.len()];
     let mut packed: BTreeSet<Value> = BTreeSet::new();
     let mut unpacked: BTreeSet<Value> = BTreeSet::new();
     for &op in &ops {
         let node = &body.ops[op];
         let pairs = |value: Value| (registers(value) / 2) as i64;
-        let packing = |value: Value| if side_by_side && !is_narrow(value) { 0 } else { pairs(value) };
+        let packing = |value: Value| if halves_are_adjacent && !is_narrow(value) { 0 } else { pairs(value) };
         if chosen[op.0 as usize] {
-            let at = root(&mut component, op.0 as usize);
+            let at = components.find(op.0 as usize);
             gain[at] += pairs(node.results[0]);
             let converts = converts_itself(body, &node.kind);
             for operand in node.kind.operands().into_iter().filter(|operand| packed.insert(*operand)) {
-                gain[at] -= match defined(operand).map(|op| (op, &body.ops[op].kind)) {
+                gain[at] -= match producer(operand).map(|op| (op, &body.ops[op].kind)) {
                     Some((source, _)) if chosen[source.0 as usize] => 0,
                     Some((_, kind)) if moves_vectors(kind) => 0,
                     Some((_, kind)) if converts && widens(body, kind) => registers(operand) as i64,
@@ -80,20 +79,20 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
             }
         } else if !moves_vectors(&node.kind) && !matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. }))) {
             for operand in node.kind.operands() {
-                let source = defined(operand).filter(|source| chosen[source.0 as usize]);
+                let source = producer(operand).filter(|source| chosen[source.0 as usize]);
                 if let Some(source) = source.filter(|_| unpacked.insert(operand)) {
-                    gain[root(&mut component, source.0 as usize)] -= packing(operand);
+                    gain[components.find(source.0 as usize)] -= packing(operand);
                 }
             }
         }
     }
     for &op in &ops {
-        chosen[op.0 as usize] &= gain[root(&mut component, op.0 as usize)] >= 0;
+        chosen[op.0 as usize] &= gain[components.find(op.0 as usize)] >= 0;
     }
     chosen
 }
 
-/// Returns whether the scalar instruction accepts narrower floats directly, on targets that have `f32x2`.
+/// Returns whether the scalar form of an op accepts narrower floats directly, on targets that have `f32x2`.
 fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
     match op {
@@ -107,12 +106,4 @@ fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
 fn widens(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return false };
     body.ty(*x).elem().is_some_and(|elem| elem.bits() == 16)
-}
-
-fn root(component: &mut [usize], mut op: usize) -> usize {
-    while component[op] != op {
-        component[op] = component[component[op]];
-        op = component[op];
-    }
-    op
 }

@@ -1,13 +1,13 @@
 //! Purpose: turn a cluster of two into a CTA pair (`cta_group::2`), whose first CTA issues the tensor memory MMAs of both. Each
-//! CTA holds half of the columns of a shared right operand, in half of the memory, without multicast.
+//! CTA holds half of the columns of the right operands, so it needs half of the memory for them and no multicast.
 //! Requires: a function whose loops are not scheduled yet.
 //! Establishes: `cta_pair`, halved right-operand buffers and maps whose TMA tiles fill them; or a remark with the reason
 //! against it.
 //! Preserves: the op order; only buffers, maps and attributes change, until [`finish`] writes the producer's tail.
 //! See also: CUTLASS `SM100_MMA_F16BF16_2x1SM_SS`, PTX `tcgen05.mma.cta_group::2`.
 //!
-//! Later passes and the hazard checker decide whether the pipeline steps of a pair can be written and are right. This pass
-//! tries them first.
+//! Later passes write the pipeline ops of a pair, and the hazard checker checks them. This pass runs both on a trial copy first,
+//! and pairs the CTAs only if they succeed.
 
 use crate::multicast;
 use crate::tmem_pipelines;
@@ -16,7 +16,7 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op as OpId;
 use base::{Envelope, File};
 use core_dialect::tile::View;
-use sched::cta_pairs::{halves, refused};
+use sched::cta_pairs::{self, halves};
 use sched::{Drain, Function, Module, Op, hazard_checker};
 use std::collections::BTreeMap;
 use target_info::Feature;
@@ -26,24 +26,24 @@ use tileas::tensor_memory::{CTA_PAIR, suits_cta_pairs};
 use tileas::wgmma_atoms::Matrix;
 use tileas::{Buffer, BufferInfo, MapId, MmaAtom, MmaOperand, Space, Type, tma_tiles};
 
-pub(crate) fn run(file: &mut File<Module>, carry_out: fn(&mut File<Module>) -> Result<()>) -> Result<()> {
+pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(&mut File<Module>) -> Result<()>) -> Result<()> {
     let choice = file.envelope.options.get("cta-pairs").unwrap_or("auto").to_string();
     for index in 0..file.payload.functions.len() {
         let function = &file.payload.functions[index];
-        let may = function.attrs.program.cluster.is_some() && tmem_pipelines::has_mma(function);
-        if choice == "off" || !may && choice != "on" {
+        let is_eligible = function.attrs.program.cluster.is_some() && tmem_pipelines::has_mma(function);
+        if choice == "off" || !is_eligible && choice != "on" {
             continue;
         }
-        let entry = match tried(file, index, carry_out) {
+        let entry = match pair_if_accepted(file, index, run_later_passes) {
             Ok(paired) => {
                 file.payload.functions[index] = paired;
                 (Outcome::Passed, "the CTAs of a cluster form a pair: each holds half of the columns of right operands".to_string())
             }
-            Err(why) if choice == "on" => {
-                let refused = Diagnostic::unsupported("SC103", format!("--cta-pairs: the CTAs cannot form a pair: {why}"));
+            Err(reason) if choice == "on" => {
+                let refused = Diagnostic::unsupported("SC103", format!("--cta-pairs: the CTAs cannot form a pair: {reason}"));
                 return Err(refused.at_loc(&file.envelope.debug, function.loc));
             }
-            Err(why) => (Outcome::Missed, format!("the CTAs of a cluster cannot form a pair: {why}")),
+            Err(reason) => (Outcome::Missed, format!("the CTAs of a cluster cannot form a pair: {reason}")),
         };
         log(file, index, entry);
     }
@@ -58,10 +58,10 @@ fn log(file: &mut File<Module>, index: usize, (outcome, message): (Outcome, Stri
 }
 
 /// Returns the function as a CTA pair if all later passes and the hazard checker accept it, or the reason against it.
-fn tried(
+fn pair_if_accepted(
     file: &File<Module>,
     index: usize,
-    carry_out: fn(&mut File<Module>) -> Result<()>,
+    run_later_passes: fn(&mut File<Module>) -> Result<()>,
 ) -> std::result::Result<Function, String> {
     if file.envelope.options.get("multicast") == Some("on") {
         return Err("--multicast=on requests multicast copies instead".into());
@@ -69,9 +69,9 @@ fn tried(
     let function = paired(&file.payload.functions[index], &file.envelope)?;
     let payload = Module { functions: vec![function.clone()], schedules: Vec::new(), ..file.payload.clone() };
     let mut trial = File { envelope: file.envelope.clone(), payload };
-    carry_out(&mut trial).map_err(|error| error.message.clone())?;
-    match hazard_checker::refusal(&trial.payload.functions[0], &trial.payload.layouts) {
-        Some(why) => Err(why),
+    run_later_passes(&mut trial).map_err(|error| error.message.clone())?;
+    match hazard_checker::first_hazard(&trial.payload.functions[0], &trial.payload.layouts) {
+        Some(reason) => Err(reason),
         None => Ok(function),
     }
 }
@@ -96,21 +96,22 @@ fn paired(function: &Function, envelope: &Envelope) -> std::result::Result<Funct
     let mut paired = function.clone();
     paired.attrs.program.cta_pair = true;
     let rights: BTreeMap<Buffer, bool> = mmas.iter().map(|mma| (mma.rhs, mma.transposed)).collect();
-    are_brought(function, &mmas)?;
+    check_operands(function, &mmas)?;
     let all: Vec<Buffer> = rights.keys().copied().collect();
-    sched::multicast::are_same(function, &all)?;
+    sched::multicast::check_uniform_copies(function, &all)?;
     for (buffer, dim) in halves(&paired) {
         halve(&mut paired, buffer, dim)?;
         let info = &paired.attrs.program.buffers[buffer];
         Matrix::of(info, Operand::B, rights[&buffer])
             .ok_or_else(|| format!("{buffer}: half of it does not have a layout that MMAs can read"))?;
     }
-    refused(&paired)?;
+    cta_pairs::check(&paired)?;
     multicast::drop_unused_maps(&mut paired);
     Ok(base::text::compact(&paired))
 }
 
-/// Returns the tensor memory MMAs of a function if a CTA pair can issue all of them: a kernel issues only one kind.
+/// Returns the tensor memory MMAs of a function, if a CTA pair can issue all of them. A kernel issues either paired or unpaired
+/// MMAs.
 fn mmas(function: &Function) -> std::result::Result<Vec<PairedMma>, String> {
     let (body, buffers) = (&function.body, &function.attrs.program.buffers);
     let mut mmas = Vec::new();
@@ -141,8 +142,8 @@ fn mmas(function: &Function) -> std::result::Result<Vec<PairedMma>, String> {
     }
 }
 
-/// Checks that TMA fills all operands, and that only MMAs read the right ones.
-fn are_brought(function: &Function, mmas: &[PairedMma]) -> std::result::Result<(), String> {
+/// Checks that TMA fills all operands, and that only MMAs read the right operands.
+fn check_operands(function: &Function, mmas: &[PairedMma]) -> std::result::Result<(), String> {
     let body = &function.body;
     let operands: Vec<Buffer> = mmas.iter().flat_map(|mma| [mma.lhs, mma.rhs]).collect();
     if mmas.iter().any(|mma| mmas.iter().any(|other| other.lhs == mma.rhs)) {
@@ -186,9 +187,9 @@ fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Re
         found = Some(info);
         let maps = &mut function.attrs.program.maps;
         let known = maps.iter().find(|(_, other)| **other == map).map(|(id, _)| id);
-        let own = known.unwrap_or_else(|| maps.push(map));
+        let new_map = known.unwrap_or_else(|| maps.push(map));
         if let Op::Core(tileas::Op::TmaLoad { map, .. }) = &mut function.body.ops[op].kind {
-            *map = own;
+            *map = new_map;
         }
     }
     let info = &mut function.attrs.program.buffers[buffer];
@@ -197,7 +198,7 @@ fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Re
     Ok(())
 }
 
-/// Returns the map of a tile that is half of the former one, and the buffer as its TMA copies fill it.
+/// Returns the map for a tile that is half of the former tile, and the buffer as the map's TMA copies fill it.
 fn half(view: &View, whole: &Map) -> Option<(Map, BufferInfo)> {
     let (extent, swizzle) = tma_tiles::tma_tiles_of(view)?;
     let info = tma_tiles::buffer(view, &extent, swizzle)?;
@@ -217,7 +218,7 @@ pub(crate) fn finish(function: &mut Function, envelope: &Envelope) -> Result<()>
             function.attrs.pipelines[pipeline].drain = Drain::Warps;
         }
         function.attrs.pipelines[pipeline].empty = function.attrs.draining_threads(&function.attrs.pipelines[pipeline]);
-        if function.attrs.ends_free(&function.attrs.pipelines[pipeline]) {
+        if function.attrs.needs_producer_tail(&function.attrs.pipelines[pipeline]) {
             multicast::drain_producer::write(function, pipeline).ok_or_else(|| {
                 let message = format!("'{}': no loop carries the final position of {pipeline}", function.name);
                 Diagnostic::unsupported("SC103", message).at_loc(&envelope.debug, function.loc)

@@ -5,21 +5,21 @@
 //! Preserves: the op order and every other attribute.
 //! See also: CUTLASS SM80 mainloops, which prefetch the register fragments of the next k block.
 //!
-//! With more warps per sub-partition another warp issues MMAs while one waits, and registers are scarcer. A load that reads its
-//! data much earlier may find that the data has not arrived.
+//! With more warps per sub-partition another warp issues MMAs while one waits, and registers are scarcer. With a small share of
+//! early MMAs the data has usually arrived when the load reads it.
 
 use base::{Block, Op as OpId, Region};
 use sched::{Function, Op, first_fragments};
 use tileas::{MmaAtom, MmaOperand};
 
-/// Sub-partitions of an SM.
-const PARTS: u32 = 4;
-/// K steps per iteration from which the last MMAs are a small part of the iteration.
-const STEPS: u32 = 4;
+/// Number of sub-partitions of an SM.
+const SUB_PARTITIONS: u32 = 4;
+/// Number of K steps per iteration from which the MMAs of the last K step are a small part of the iteration.
+const MIN_K_STEPS: u32 = 4;
 
 pub(crate) fn run(function: &mut Function) {
-    let found = loops(function).into_iter().filter_map(|block| first_fragments::of(function, block).ok());
-    let found = found.filter(|early| steps(function, early.mma) >= STEPS);
+    let found = bodies_with_one_warp(function).into_iter().filter_map(|block| first_fragments::prefetch_of(function, block).ok());
+    let found = found.filter(|early| k_steps(function, early.mma) >= MIN_K_STEPS);
     let loads: Vec<OpId> = found.flat_map(|early| early.loads).collect();
     for op in loads {
         if let Op::Core(tileas::Op::SharedLoad { prefetch_next: early, .. }) = &mut function.body.ops[op].kind {
@@ -28,7 +28,7 @@ pub(crate) fn run(function: &mut Function) {
     }
 }
 
-fn steps(function: &Function, mma: OpId) -> u32 {
+fn k_steps(function: &Function, mma: OpId) -> u32 {
     match &function.body.ops[mma].kind {
         Op::Core(tileas::Op::Mma { lhs: MmaOperand::Registers(lhs), atom: MmaAtom::Sync(atom), .. }) => {
             function.body.ty(*lhs).shape().last().map_or(1, |depth| depth / atom.k)
@@ -38,15 +38,15 @@ fn steps(function: &Function, mma: OpId) -> u32 {
 }
 
 /// The loop bodies that at most one warp per SM sub-partition executes.
-fn loops(function: &Function) -> Vec<Block> {
+fn bodies_with_one_warp(function: &Function) -> Vec<Block> {
     let (body, attrs) = (&function.body, &function.attrs);
     let few = |op: &OpId| match body.ops[*op].kind {
-        Op::WarpRole { role: warp_role, body: region } if attrs.warp_roles[warp_role].warps <= PARTS => Some(region),
+        Op::WarpRole { role: warp_role, body: region } if attrs.warp_roles[warp_role].warps <= SUB_PARTITIONS => Some(region),
         _ => None,
     };
     let regions: Vec<Region> = match attrs.warp_roles.is_empty() {
-        true => (attrs.program.warps <= PARTS).then_some(function.region).into_iter().collect(),
+        true => (attrs.program.warps <= SUB_PARTITIONS).then_some(function.region).into_iter().collect(),
         false => body.walk(function.region).iter().filter_map(few).collect(),
     };
-    regions.into_iter().flat_map(|region| first_fragments::bodies(function, region)).collect()
+    regions.into_iter().flat_map(|region| first_fragments::counted_loop_bodies(function, region)).collect()
 }

@@ -1,8 +1,8 @@
 //! Purpose: put an async-proxy fence before each barrier of a function whose `wgmma` or TMA stores read shared memory directly.
 //! Without the fence the async proxy may not see generic-proxy writes, even after a barrier.
 //! Requires: barriers.
-//! Establishes: the writing thread executes a fence between a generic-proxy write to shared memory and its read through the
-//! async proxy.
+//! Establishes: a thread that writes shared memory through the generic proxy executes a fence before the async proxy reads the
+//! data.
 //! Preserves: the order of all existing ops.
 //! See also: PTX `fence.proxy.async`, Triton's `ProxyFenceInsertion`, CUTLASS `fence_view_async_shared`.
 
@@ -12,7 +12,7 @@ use tileas::MmaAtom;
 
 pub(crate) fn run(function: &mut Function) {
     use tileas::Op::{Mma, TmaStore};
-    let in_place = |op: &OpId| {
+    let reads_through_async_proxy = |op: &OpId| {
         match &function.body.ops[*op].kind {
             Op::Core(Mma { atom: MmaAtom::Group(_), .. }) => true,
             // If threads fill a pipeline with the stored data, that pipeline already has the fence before its commit.
@@ -20,7 +20,7 @@ pub(crate) fn run(function: &mut Function) {
             _ => false,
         }
     };
-    if !function.body.walk(function.region).iter().any(in_place) {
+    if !function.body.walk(function.region).iter().any(reads_through_async_proxy) {
         return;
     }
     for block in function.body.blocks.ids().collect::<Vec<_>>() {

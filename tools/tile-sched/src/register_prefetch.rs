@@ -1,9 +1,9 @@
 //! Purpose: issue loads of a loop one iteration early, into registers that the loop carries. This is the register counterpart
 //! of asynchronous copies to shared memory, for tiles that are not copied.
-//! Requires: undecided loops.
-//! Establishes: each such load stands before its loop, for the first iteration, and in it, for the next iteration if there is
-//! one. Other ops of the loop use the carried value.
-//! Preserves: the values of all other ops. The added registers stay within a quarter of a thread's budget ([`PART`]).
+//! Requires: loops without schedules.
+//! Establishes: each such load is issued before its loop, for the first iteration, and in its loop, for the next iteration if
+//! there is one. Other ops of the loop use the carried value.
+//! Preserves: the values of all other ops. The added registers stay within a quarter of a thread's budget ([`BUDGET_DIVISOR`]).
 //! See also: CUTLASS SM70 mainloops, which prefetch global memory fragments into registers.
 //!
 //! Prefetching pays if no other CTA of the SM computes while this one waits. That holds for persistent loops and the loops
@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Type, budget};
 
-/// The divisor of a thread's registers that gives the limit for values carried to the next iteration.
-const PART: u32 = 4;
+/// A thread's register limit is divided by this number to get the limit for values carried to the next iteration.
+const BUDGET_DIVISOR: u32 = 4;
 
 /// A load that can be issued an iteration ahead, and the ops that its address needs.
 struct Load {
@@ -40,27 +40,27 @@ struct Load {
 /// carries in addition.
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, everywhere: bool) -> Vec<(Loc, u32)> {
     let attrs = &function.attrs.program;
-    let capacity = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / PART;
+    let capacity = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
     let mut moved = Vec::new();
     let everywhere = everywhere || has_few_warps(function, layouts, target);
     for for_op in if everywhere { loops(function) } else { persistent_loops(function) } {
         let found = loads(function, for_op, layouts);
-        let mut left = capacity;
+        let mut registers_left = capacity;
         let mut fitting: Vec<Load> = Vec::new();
         for load in found {
-            // The next iteration's address would need the value that the other load fetches for it, not the value that the loop
-            // carries.
+            // The address for the next iteration would need the value that the other load fetches for that iteration. The loop
+            // carries only the value for the current iteration.
             let needs_carried = fitting.iter().any(|carried| load.slice.contains(&carried.op));
-            if load.registers <= left && !needs_carried {
-                left -= load.registers;
+            if load.registers <= registers_left && !needs_carried {
+                registers_left -= load.registers;
                 fitting.push(load);
             }
         }
         let loc = function.body.ops[for_op].loc;
         if !fitting.is_empty() {
-            moved.push((loc, capacity - left));
+            moved.push((loc, capacity - registers_left));
         }
-        fitting.into_iter().fold(for_op, |for_op, load| carry(&mut function.body, for_op, &load));
+        fitting.into_iter().fold(for_op, |for_op, load| carry_load(&mut function.body, for_op, &load));
     }
     if !moved.is_empty() {
         *function = base::text::compact(function);
@@ -71,8 +71,8 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
 /// Returns whether an SM lacks the registers for enough warps to hide their latencies.
 fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> bool {
     let warps = function.attrs.program.warps;
-    let blocks = ENOUGH_WARPS.div_ceil(warps.max(1));
-    budget::registers(target, warps, blocks) < register_pressure::needs(function, layouts)
+    let ctas = ENOUGH_WARPS.div_ceil(warps.max(1));
+    budget::registers(target, warps, ctas) < register_pressure::needs(function, layouts)
 }
 
 /// The grid-stride loops of a persistent kernel and the loops directly inside them, in program order.
@@ -91,12 +91,12 @@ fn persistent_loops(function: &Function) -> Vec<OpId> {
     loops(function).into_iter().filter(|op| persistent.contains(op)).collect()
 }
 
-/// The loads of a loop that it may carry.
+/// The loads of a loop that can be issued an iteration ahead.
 fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
     if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core)
-        || !computes_alone(function, for_op)
+        || !has_no_loop_or_mma(function, for_op)
         || leaves_at_its_end(function, block).is_err()
     {
         return Vec::new();
@@ -115,7 +115,7 @@ fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -
 }
 
 /// Returns whether a loop contains no other loop and no MMA; an MMA would hide the latency of loads.
-fn computes_alone(function: &Function, for_op: OpId) -> bool {
+fn has_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
     let inside = function.body.walk(region_of(function, for_op));
     !inside.into_iter().any(|op| {
         let kind = &function.body.ops[op].kind;
@@ -124,7 +124,7 @@ fn computes_alone(function: &Function, for_op: OpId) -> bool {
 }
 
 /// Makes a loop carry the result of a load. Returns the new loop op.
-fn carry(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
+fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     let Some(Core::For { lower, upper, step, mut init, unsigned, body: region }) = body.ops[for_op].kind.core().cloned() else {
         unreachable!("only loops carry")
     };
@@ -134,7 +134,7 @@ fn carry(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
 
     let mut before = PrefetchWriter { body, out: Vec::new(), loc };
     let begins = before.less(if unsigned { Signedness::Unsigned } else { Signedness::Signed }, lower, upper);
-    init.push(before.loaded(begins, load, (counter, lower)));
+    init.push(before.guarded_load(begins, load, (counter, lower)));
     let before = before.out;
 
     let mut ahead = PrefetchWriter { body, out: Vec::new(), loc };
@@ -142,7 +142,7 @@ fn carry(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     let next = ahead.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: counter, rhs: step }, index.clone());
     let left = ahead.core(Core::Binary { kind: Binary::SubI { overflow: Overflow::None }, lhs: upper, rhs: counter }, index);
     let goes_on = ahead.less(Signedness::Unsigned, step, left);
-    let loaded = ahead.loaded(goes_on, load, (counter, next));
+    let loaded = ahead.guarded_load(goes_on, load, (counter, next));
     let token = ahead.core(Core::MakeToken {}, Type::Token);
     let ahead = ahead.out;
 
@@ -182,15 +182,15 @@ struct PrefetchWriter<'a> {
 }
 
 impl PrefetchWriter<'_> {
-    /// Emits a load for the iteration with an index. Yields zeros if the iteration does not exist.
-    fn loaded(&mut self, exists: Value, load: &Load, (counter, index): (Value, Value)) -> Value {
+    /// Emits a load for the iteration with this index. Yields zeros if the iteration does not exist.
+    fn guarded_load(&mut self, exists: Value, load: &Load, (counter, index): (Value, Value)) -> Value {
         let ty = self.body.ty(self.body.ops[load.op].results[0]).clone();
         let outer = std::mem::take(&mut self.out);
         let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
         let block = self.body.new_block(then);
         let mut map = BTreeMap::from([(counter, index)]);
         for &op in load.slice.iter().chain([&load.op]) {
-            self.repeat(op, &mut map);
+            self.clone_op(op, &mut map);
         }
         let loaded = map[&self.body.ops[load.op].results[0]];
         self.end(block, loaded);
@@ -208,7 +208,7 @@ impl PrefetchWriter<'_> {
         self.body.blocks[block].ops = std::mem::take(&mut self.out);
     }
 
-    fn repeat(&mut self, op: OpId, map: &mut BTreeMap<Value, Value>) {
+    fn clone_op(&mut self, op: OpId, map: &mut BTreeMap<Value, Value>) {
         let mut node = self.body.ops[op].clone();
         node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
         forget_order(&mut node.kind);

@@ -10,88 +10,88 @@ use sched::{Function, Op};
 use std::collections::BTreeMap;
 use tileas::{Layout, LayoutId, Type};
 
-/// Registers in addition to tiles: addresses and temporaries.
-const BESIDE: u32 = 24;
+/// Registers for addresses and temporaries, in addition to tiles.
+const OTHER_REGISTERS: u32 = 24;
 
-/// Estimates the registers of a thread if each op runs for all elements before the next op.
+/// Estimates the registers of a thread if each op is computed for all elements before the next op.
 pub(crate) fn needs(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
-    most_live(function, layouts, false) + BESIDE
+    most_live(function, layouts, false) + OTHER_REGISTERS
 }
 
-/// Estimates the registers of a thread if a value used once is computed element by element at its use.
+/// Estimates the registers of a thread if a value with a single use is computed element by element at its use.
 pub(crate) fn needs_at_least(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
-    most_live(function, layouts, true) + BESIDE
+    most_live(function, layouts, true) + OTHER_REGISTERS
 }
 
 fn most_live(function: &Function, layouts: &Arena<LayoutId, Layout>, element_by_element: bool) -> u32 {
     let liveness = LiveValues::of(function, element_by_element);
     let mut change = vec![0i64; liveness.order.len() + 1];
     for (value, (from, to)) in &liveness.spans {
-        if !liveness.streams(function, *value) {
+        if !liveness.is_never_fully_live(function, *value) {
             let registers = i64::from(registers(function, layouts, *value));
             change[*from] += registers;
             change[*to] -= registers;
         }
     }
-    let mut sum = 0;
-    let accumulators = change.into_iter().map(|change| {
-        sum += change;
-        sum
+    let mut live = 0;
+    let live_registers = change.into_iter().map(|change| {
+        live += change;
+        live
     });
-    accumulators.max().unwrap_or(0) as u32
+    live_registers.max().unwrap_or(0) as u32
 }
 
 /// The live range of each value, as positions in program order.
 struct LiveValues {
     order: Vec<OpId>,
     spans: BTreeMap<Value, (usize, usize)>,
-    /// For an op whose elements are computed at their use: the position of that use.
-    late: BTreeMap<OpId, usize>,
+    /// For an op whose elements are computed one by one where they are used: the position of this use.
+    element_use: BTreeMap<OpId, usize>,
 }
 
 impl LiveValues {
     fn of(function: &Function, element_by_element: bool) -> LiveValues {
         let body = &function.body;
         let order = body.walk(function.region);
-        let late = if element_by_element { late(function, &order) } else { BTreeMap::new() };
+        let element_use = if element_by_element { element_use(function, &order) } else { BTreeMap::new() };
         let mut spans: BTreeMap<Value, (usize, usize)> = BTreeMap::new();
-        // Begin and end of each loop around the current op.
-        let mut around: Vec<(usize, usize)> = Vec::new();
+        // Begin and end of each loop that encloses the current op.
+        let mut enclosing_loops: Vec<(usize, usize)> = Vec::new();
         for (at, op) in order.iter().enumerate() {
-            around.retain(|(_, end)| at <= *end);
+            enclosing_loops.retain(|(_, end)| at <= *end);
             let node = &body.ops[*op];
             for value in node.kind.operands() {
-                let used = late.get(op).copied().unwrap_or(at);
+                let used = element_use.get(op).copied().unwrap_or(at);
                 let Some(span) = spans.get_mut(&value) else { continue };
                 // A value defined before a loop is live in every iteration of the loop that reads it.
-                let all_iterations = around.iter().find(|(begin, _)| span.0 <= *begin).map(|(_, end)| *end);
+                let all_iterations = enclosing_loops.iter().find(|(begin, _)| span.0 <= *begin).map(|(_, end)| *end);
                 span.1 = span.1.max(all_iterations.unwrap_or(used));
             }
             let regions = node.kind.regions();
             let end = at + regions.iter().map(|region| body.walk(*region).len()).sum::<usize>();
             node.results.iter().for_each(|value| _ = spans.insert(*value, (end, end)));
             if matches!(node.kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
-                around.push((at, end));
+                enclosing_loops.push((at, end));
                 let args = &body.blocks[body.block_of(regions[0])].args;
                 args.iter().for_each(|value| _ = spans.insert(*value, (at + 1, at + 1)));
             }
         }
-        LiveValues { order, spans, late }
+        LiveValues { order, spans, element_use }
     }
 
     /// Returns whether only some elements of a value are live at a time.
-    fn streams(&self, function: &Function, value: Value) -> bool {
-        function.body.defining_op(value).is_some_and(|op| self.late.contains_key(&op))
+    fn is_never_fully_live(&self, function: &Function, value: Value) -> bool {
+        function.body.defining_op(value).is_some_and(|op| self.element_use.contains_key(&op))
     }
 }
 
-/// The ops whose elements can be computed one by one at their use, with the position of the use. The single use must be in the
-/// same block, by an op that also takes elements one by one.
-fn late(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
+/// The ops whose elements can be computed one by one where they are used, with the position of the use. Such an op has one use,
+/// in the same block, by an op that also takes elements one by one.
+fn element_use(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
     let body = &function.body;
     let (blocks, uses) = (body.op_blocks(), body.use_counts(function.region));
     let mut users: BTreeMap<Value, usize> = BTreeMap::new();
-    let mut late = BTreeMap::new();
+    let mut element_use = BTreeMap::new();
     for (at, op) in order.iter().enumerate().rev() {
         let node = &body.ops[*op];
         if let [result] = node.results[..]
@@ -101,11 +101,11 @@ fn late(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
             && blocks[user.0 as usize] == blocks[op.0 as usize]
             && takes_elements(&body.ops[user].kind)
         {
-            late.insert(*op, late.get(&user).copied().unwrap_or(users[&result]));
+            element_use.insert(*op, element_use.get(&user).copied().unwrap_or(users[&result]));
         }
         node.kind.operands().iter().for_each(|value| _ = users.insert(*value, at));
     }
-    late
+    element_use
 }
 
 fn takes_elements(op: &Op) -> bool {
@@ -115,14 +115,14 @@ fn takes_elements(op: &Op) -> bool {
 /// Returns the registers of a thread that a value occupies.
 fn registers(function: &Function, layouts: &Arena<LayoutId, Layout>, value: Value) -> u32 {
     let body = &function.body;
-    let made_by = body.defining_op(value).map(|op| &body.ops[op].kind);
-    let is_loaded = matches!(made_by, Some(Op::Core(tileas::Op::LoadView { .. } | tileas::Op::Load { .. })));
-    // All elements are one value, or repeat elements that are already live.
-    let repeats = matches!(made_by.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
+    let producer = body.defining_op(value).map(|op| &body.ops[op].kind);
+    let is_loaded = matches!(producer, Some(Op::Core(tileas::Op::LoadView { .. } | tileas::Op::Load { .. })));
+    // Such a tile repeats one value, or elements that are already live.
+    let repeats = matches!(producer.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
     match body.ty(value) {
         Type::Tile { elem, layout, .. } if !repeats && (is_loaded || is_float(*elem)) => {
-            // A conversion happens at its use: until then an element keeps its source width.
-            let bits = match made_by.and_then(Op::core) {
+            // A conversion is executed where its result is used. Until then an element keeps its source width.
+            let bits = match producer.and_then(Op::core) {
                 Some(Core::Convert { x, .. }) => match body.ty(*x) {
                     Type::Tile { elem: from, .. } => elem.bits().min(from.bits()),
                     _ => elem.bits(),

@@ -1,7 +1,8 @@
 //! The resource model: which resources of an SM each op occupies, for how many cycles, and when its results are ready.
 //!
-//! `machines/` provides the numbers (`formats/perf-model`). A tile op is one long occupation of each of its resources. If an op
-//! produces its registers one by one, its users start after a latency; otherwise they start when the op has completed.
+//! `machines/` provides the numbers (`formats/perf-model`). Each tile op occupies each of its resources once, for one interval of
+//! cycles. If an op produces its registers one by one, its users start after a latency; otherwise they start when the op has
+//! completed.
 
 use base::ir::Operation;
 use base::{Target, Value};
@@ -15,13 +16,16 @@ use tileas::{MmaAtom, MmaOperand, Type};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
+    /// MMAs on tensor cores.
     Tensor,
     Shared,
+    /// Global memory.
     Copy,
     /// Additions, multiplications and multiply-adds of floats.
     MultiplyAdd,
     /// All other simple operations.
     Integer,
+    /// Special function units.
     Special,
 }
 
@@ -41,7 +45,7 @@ impl Resource {
     }
 }
 
-/// The SM of a target.
+/// The SM of a target, with its rates.
 pub(crate) struct Machine {
     target: Target,
     rates: &'static Rates,
@@ -52,8 +56,9 @@ pub(crate) struct Machine {
 pub(crate) struct Cost {
     /// Cycles on each resource.
     pub(crate) uses: BTreeMap<Resource, u32>,
-    /// Cycles until the first result is ready, and until all are.
+    /// Cycles until the first result is ready.
     pub(crate) first: u32,
+    /// Cycles until all results are ready.
     pub(crate) all: u32,
 }
 
@@ -70,11 +75,11 @@ impl Machine {
     /// The cost of an op and of all ops in its regions, each executed once.
     pub(crate) fn cost(&self, module: &Module, function: &Function, op: base::ir::Op) -> Cost {
         let node = &function.body.ops[op];
-        let mut cost = self.own(module, function, &node.kind, &node.results);
+        let mut cost = self.cost_without_regions(module, function, &node.kind, &node.results);
         for region in node.kind.regions() {
             for inner in function.body.walk(region) {
                 let node = &function.body.ops[inner];
-                for (resource, cycles) in self.own(module, function, &node.kind, &node.results).uses {
+                for (resource, cycles) in self.cost_without_regions(module, function, &node.kind, &node.results).uses {
                     *cost.uses.entry(resource).or_default() += cycles;
                 }
             }
@@ -84,13 +89,13 @@ impl Machine {
         cost
     }
 
-    fn own(&self, module: &Module, function: &Function, op: &Op, results: &[Value]) -> Cost {
+    fn cost_without_regions(&self, module: &Module, function: &Function, op: &Op, results: &[Value]) -> Cost {
         use tileas::Op as Program;
         let body = &function.body;
         let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
         let elem_bytes = |value: Value| body.ty(value).elem().map_or(0, |elem| elem.bytes());
-        // Elements that all threads hold together, replicas included.
-        let held = |value: Value| match body.ty(value) {
+        // Number of elements that all threads hold together, including replicas; 0 if the value is no tile.
+        let held_elements = |value: Value| match body.ty(value) {
             Type::Tile { layout, .. } => {
                 let layout = &module.layouts[*layout];
                 layout.registers() as u32 * 32 * layout.warps() as u32
@@ -109,7 +114,7 @@ impl Machine {
                 cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, false)
             }
             Op::Core(Program::SharedLoad { .. }) => {
-                let bytes = held(results[0]) * elem_bytes(results[0]);
+                let bytes = held_elements(results[0]) * elem_bytes(results[0]);
                 cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, true)
             }
             Op::Core(Program::SharedStore { x, .. }) => {
@@ -130,15 +135,16 @@ impl Machine {
             }
             Op::Core(Program::LoadView { .. } | Program::Load { .. } | Program::StoreView { .. } | Program::Store { .. }) => {
                 let moved = op.operands().into_iter().chain(results.iter().copied());
-                let bytes = moved.map(|value| elements(value) * elem_bytes(value) * u32::from(held(value) > 0)).max().unwrap_or(0);
+                let bytes =
+                    moved.map(|value| elements(value) * elem_bytes(value) * u32::from(held_elements(value) > 0)).max().unwrap_or(0);
                 cost(&[(Resource::Copy, bytes, rates.copy)], rates.copy_latency(bytes), false)
             }
             Op::Core(Program::ReduceRegisters { operands, .. } | Program::ReduceLanes { operands, .. }) => {
-                let work = operands.iter().map(|value| held(*value)).sum();
+                let work = operands.iter().map(|value| held_elements(*value)).sum();
                 cost(&[(Resource::Integer, work, rates.integer)], rates.arithmetic_latency, false)
             }
             Op::Core(Program::Core(core)) if core.is_elementwise() => {
-                let count = results.first().map_or(0, |value| held(*value));
+                let count = results.first().map_or(0, |value| held_elements(*value));
                 let (resource, rate) = unit(core, rates);
                 cost(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
             }
@@ -177,25 +183,25 @@ impl Machine {
     }
 }
 
-/// The cost from the cycles on each resource. `streams` means that results become ready one by one.
-fn cost(uses: &[(Resource, u32, u32)], latency: u32, streams: bool) -> Cost {
+/// The cost from the work on each resource and the resource's rate. `one_by_one` means that results become ready one by one.
+fn cost(uses: &[(Resource, u32, u32)], latency: u32, one_by_one: bool) -> Cost {
     let uses: BTreeMap<Resource, u32> =
         uses.iter().filter(|(_, work, _)| *work > 0).map(|(resource, work, rate)| (*resource, work.div_ceil(*rate))).collect();
     let longest = uses.values().copied().max().unwrap_or(0);
     let all = longest + latency;
-    Cost { uses, first: if streams { latency } else { all }, all }
+    Cost { uses, first: if one_by_one { latency } else { all }, all }
 }
 
 /// The extent along K of the left operand of an MMA.
 fn depth(function: &Function, lhs: &MmaOperand) -> u32 {
-    let along = match lhs {
+    let extents = match lhs {
         MmaOperand::Registers(value) => function.body.ty(*value).shape().last(),
         MmaOperand::Memory { buffer, transposed, .. } => {
             let info = &function.attrs.program.buffers[*buffer];
             info.shape.iter().rev().nth(usize::from(*transposed))
         }
     };
-    along.copied().unwrap_or(1)
+    extents.copied().unwrap_or(1)
 }
 
 /// The unit that executes an element-wise op, and its rate.

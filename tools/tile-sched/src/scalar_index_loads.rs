@@ -1,7 +1,8 @@
-//! Recognises lookups: plain one-element loads that only other loads precede, such as the load of a page number from a page
-//! table.
+//! Recognises lookups: one-element loads without a memory scope that only other loads precede in token order. An example is the
+//! load of a page number from a page table.
 //!
-//! The kernel writes nothing before a lookup, so a pass may repeat it, hoist it, or move it to another warp role.
+//! No earlier op of the kernel writes the loaded memory, so a pass may repeat a lookup, hoist it, or move it to another warp
+//! role.
 
 use crate::partition::Order;
 use base::ir::Op as OpId;

@@ -11,7 +11,7 @@ use base::ir::Operation;
 use sched::Module;
 use std::fmt::Write;
 
-/// Enough iterations for the overlap to reach its steady state.
+/// Number of iterations in the trace, enough for the overlap to reach its steady state.
 const ITERATIONS: i64 = 6;
 
 /// Returns the trace of a file that has completed phase analysis or alloc.

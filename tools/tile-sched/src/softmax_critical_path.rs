@@ -1,12 +1,12 @@
-//! Purpose: in functions with two compute roles, move the ops that an MMA waits for ahead of the ops that it does not.
-//! Requires: final loops with the pipeline steps of MMAs, and no barriers yet.
+//! Purpose: in functions with two compute roles, move the ops on which an MMA depends before the ops on which it does not depend.
+//! Requires: final loops with the pipeline ops of MMAs, and no barriers yet.
 //! Establishes: only a new op order.
-//! Preserves: the order of conflicting accesses and of the steps of each pipeline.
+//! Preserves: the order of conflicting accesses, and of the pipeline ops of each pipeline.
 //! See also: the softmax of FlashAttention-3 and FlashAttention-4.
 //!
 //! An MMA can issue once its operand is stored and its accumulator is rescaled. The rescale factors are ready before the
-//! exponentials, so rescale first; the row sums of the exponentials overlap the MMA. The accumulator is already free: the
-//! previous MMA of the same warp has completed.
+//! exponentials, so the rescaling comes first. The row sums of the exponentials overlap the MMA. The rescaling does not have to
+//! wait for the accumulator: the previous MMA of the same warp has completed.
 
 use base::Block;
 use base::ir::{Op as OpId, Operation};
@@ -19,15 +19,16 @@ pub(crate) fn run(function: &mut Function) {
     let entry = function.entry();
     let blocks: Vec<Block> = function.body.blocks.ids().filter(|block| *block != entry).collect();
     for block in blocks {
-        let scales: Vec<OpId> = ops(function, block).iter().copied().filter(|op| scaled(function, *op).is_some()).collect();
+        let scales: Vec<OpId> =
+            ops(function, block).iter().copied().filter(|op| rescaled_accumulator(function, *op).is_some()).collect();
         if scales.is_empty() {
             continue;
         }
         for scale in scales {
-            scale_early(function, block, scale);
-            acquire_early(function, block, scale);
+            move_rescaling_early(function, block, scale);
+            move_acquire_early(function, block, scale);
         }
-        add_up_late(function, block);
+        move_unneeded_ops_last(function, block);
     }
 }
 
@@ -36,47 +37,49 @@ fn ops(function: &Function, block: Block) -> &[OpId] {
 }
 
 /// The accumulator that an op rescales.
-fn scaled(function: &Function, op: OpId) -> Option<Buffer> {
+fn rescaled_accumulator(function: &Function, op: OpId) -> Option<Buffer> {
     match function.body.ops[op].kind {
         Op::Core(tileas::Op::TmemScale { buffer, .. }) => Some(buffer),
         _ => None,
     }
 }
 
-/// Moves a rescaling op, with its pipeline steps and the ops that compute its factors, to the first position at which the
-/// factors are available.
-fn scale_early(function: &mut Function, block: Block, scale: OpId) {
-    let Some((pipeline, _)) = scaled(function, scale).and_then(|buffer| function.attrs.pipeline_of(buffer)) else { return };
+/// Moves a rescaling op, with its pipeline ops and the ops that compute its factors, to the first position at which the factors
+/// are available.
+fn move_rescaling_early(function: &mut Function, block: Block, scale: OpId) {
+    let Some((pipeline, _)) = rescaled_accumulator(function, scale).and_then(|buffer| function.attrs.pipeline_of(buffer)) else {
+        return;
+    };
     let body = &function.body;
     let all = ops(function, block);
-    let of_pipeline = |op: &OpId| match &body.ops[*op].kind {
+    let is_op_of_pipeline = |op: &OpId| match &body.ops[*op].kind {
         Op::PipelineAcquire { pipeline: other, .. } | Op::PipelineCommit { pipeline: other, .. } => *other == pipeline,
         _ => false,
     };
     let Some(at) = all.iter().position(|op| *op == scale) else { return };
-    let (Some(before), Some(behind)) = (at.checked_sub(1), all.get(at + 1)) else { return };
-    // If another op is between them, the steps also cover that op.
-    if !of_pipeline(&all[before]) || !of_pipeline(behind) {
+    let (Some(before), Some(after)) = (at.checked_sub(1), all.get(at + 1)) else { return };
+    // If another op is between the rescaling and its pipeline ops, they cover that op too, so the rescaling stays.
+    if !is_op_of_pipeline(&all[before]) || !is_op_of_pipeline(after) {
         return;
     }
-    let steps = [all[before], scale, *behind];
-    let here: BTreeSet<OpId> = all.iter().copied().collect();
-    let (mut moved, mut work, mut others): (BTreeSet<OpId>, Vec<OpId>, BTreeSet<OpId>) =
-        (steps.into_iter().collect(), steps.to_vec(), BTreeSet::new());
+    let rescaling_ops = [all[before], scale, *after];
+    let block_ops: BTreeSet<OpId> = all.iter().copied().collect();
+    let (mut moved, mut work, mut needed_impure): (BTreeSet<OpId>, Vec<OpId>, BTreeSet<OpId>) =
+        (rescaling_ops.into_iter().collect(), rescaling_ops.to_vec(), BTreeSet::new());
     while let Some(op) = work.pop() {
-        for from in used(function, op).into_iter().filter(|from| here.contains(from)) {
+        for from in producers(function, op).into_iter().filter(|from| block_ops.contains(from)) {
             let is_pure = body.ops[from].kind.is_pure();
             if is_pure && moved.insert(from) {
                 work.push(from);
             } else if !is_pure && !moved.contains(&from) {
-                others.insert(from);
+                needed_impure.insert(from);
             }
         }
     }
-    // Releases that follow once an accumulator is in registers stay before the rescaling.
-    let is_signalled = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineRelease { .. });
-    let last = all.iter().rposition(|op| others.contains(op)).map_or(0, |last| last + 1);
-    let start = last + all[last..].iter().take_while(|op| is_signalled(op)).count();
+    // The releases of accumulators that threads have just loaded stay before the rescaling.
+    let is_release = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineRelease { .. });
+    let last = all.iter().rposition(|op| needed_impure.contains(op)).map_or(0, |last| last + 1);
+    let start = last + all[last..].iter().take_while(|op| is_release(op)).count();
     let crossed = all[start.min(before)..before].iter().filter(|op| !moved.contains(op));
     if start >= before || !crossed.into_iter().all(|op| may_follow(function, *op, scale)) {
         return;
@@ -86,28 +89,31 @@ fn scale_early(function: &mut Function, block: Block, scale: OpId) {
     function.body.blocks[block].ops = order;
 }
 
-/// Moves the acquire of the next operand's stage directly after the rescaling. The MMA that releases both has completed by
-/// then, so threads can compute and store the operand piece by piece.
-fn acquire_early(function: &mut Function, block: Block, scale: OpId) {
+/// Moves the acquire of the next operand's stage directly after the rescaling. The MMA that releases the accumulator and the
+/// operand has completed by then, so the acquire does not wait. Threads can then compute and store the operand piece by piece.
+fn move_acquire_early(function: &mut Function, block: Block, scale: OpId) {
     let body = &function.body;
     let all = ops(function, block);
     let Some(at) = all.iter().position(|op| *op == scale) else { return };
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmemStore { .. }));
     let is_acquired = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineAcquire { .. });
-    let behind = &all[at + 1..];
-    let until = behind.iter().position(|op| scaled(function, *op).is_some()).unwrap_or(behind.len());
-    let Some(store) = behind[..until].iter().position(is_store).map(|store| at + 1 + store) else { return };
+    let after = &all[at + 1..];
+    let next_rescaling = after.iter().position(|op| rescaled_accumulator(function, *op).is_some()).unwrap_or(after.len());
+    let Some(store) = after[..next_rescaling].iter().position(is_store).map(|store| at + 1 + store) else { return };
     let acquire = store - 1;
-    // After the commit of the rescaled accumulator.
+    // The position after the commit of the rescaled accumulator.
     let to = at + 2;
-    if acquire <= to || !is_acquired(&all[acquire]) || all[to..acquire].iter().any(is_of_pipeline_of(function, all[acquire])) {
+    if acquire <= to
+        || !is_acquired(&all[acquire])
+        || all[to..acquire].iter().any(is_op_of_acquired_pipeline(function, all[acquire]))
+    {
         return;
     }
     function.body.blocks[block].ops[to..=acquire].rotate_right(1);
 }
 
-/// Returns a predicate for the steps of the pipeline that `acquire` acquires.
-fn is_of_pipeline_of(function: &Function, acquire: OpId) -> impl Fn(&OpId) -> bool + '_ {
+/// Returns a predicate that selects the pipeline ops of the pipeline that `acquire` acquires.
+fn is_op_of_acquired_pipeline(function: &Function, acquire: OpId) -> impl Fn(&OpId) -> bool + '_ {
     let pipeline = |op: OpId| match function.body.ops[op].kind {
         Op::PipelineAcquire { pipeline, .. }
         | Op::PipelineCommit { pipeline, .. }
@@ -118,7 +124,7 @@ fn is_of_pipeline_of(function: &Function, acquire: OpId) -> impl Fn(&OpId) -> bo
     move |op| pipeline(*op) == pipeline(acquire)
 }
 
-/// Returns whether an op before a rescaling op may move after it.
+/// Returns whether an op that precedes a rescaling op may be moved after it.
 fn may_follow(function: &Function, op: OpId, scale: OpId) -> bool {
     let kind = &function.body.ops[op].kind;
     let buffers =
@@ -127,28 +133,28 @@ fn may_follow(function: &Function, op: OpId, scale: OpId) -> bool {
         || matches!(kind.effects().other, Effect::Nothing) && kind.regions().is_empty() && buffers(op).is_disjoint(&buffers(scale))
 }
 
-/// Moves ops that only the next iteration needs after all others.
-fn add_up_late(function: &mut Function, block: Block) {
+/// Moves the ops whose results only the next iteration needs to the end of the block.
+fn move_unneeded_ops_last(function: &mut Function, block: Block) {
     let body = &function.body;
     let all = ops(function, block);
     let mut needed: BTreeSet<OpId> = BTreeSet::new();
-    let mut late: BTreeSet<OpId> = BTreeSet::new();
+    let mut unneeded: BTreeSet<OpId> = BTreeSet::new();
     for &op in all.iter().rev() {
         let kind = &body.ops[op].kind;
         let is_last = kind.is_terminator();
         match kind.is_pure() && !needed.contains(&op) && !is_last {
-            true => _ = late.insert(op),
+            true => _ = unneeded.insert(op),
             false if is_last => {}
-            false => needed.extend(used(function, op)),
+            false => needed.extend(producers(function, op)),
         }
     }
-    let (late, mut first): (Vec<OpId>, Vec<OpId>) = all.iter().partition(|op| late.contains(op));
+    let (unneeded, mut first): (Vec<OpId>, Vec<OpId>) = all.iter().partition(|op| unneeded.contains(op));
     let end = first.pop();
-    function.body.blocks[block].ops = first.into_iter().chain(late).chain(end).collect();
+    function.body.blocks[block].ops = first.into_iter().chain(unneeded).chain(end).collect();
 }
 
 /// The ops whose results an op uses, including uses in its regions.
-fn used(function: &Function, op: OpId) -> Vec<OpId> {
+fn producers(function: &Function, op: OpId) -> Vec<OpId> {
     let body = &function.body;
     let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     inner.chain([op]).flat_map(|op| body.ops[op].kind.operands()).filter_map(|value| body.defining_op(value)).collect()

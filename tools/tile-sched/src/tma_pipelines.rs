@@ -1,10 +1,10 @@
-//! Assigns the TMA copies of loops to pipelines, and computes the placement of their mbarriers.
+//! Assigns the TMA copies of loops to pipelines, and places the mbarriers of these pipelines.
 //!
-//! Copies of a loop with equal prefetch distance and depth fill the stages of one pipeline together. Copies that do not run
-//! ahead share a pipeline only if the same MMA reads them. Copies that fill one buffer in alternation fill consecutive stages
-//! of its pipeline; they do not run ahead themselves, but a producer warp does. Producer and consumers start at the first
-//! stage, and a loop that runs again continues at the stage after the last one. A loop that could not be pipelined gets a
-//! one-stage schedule here, because only a pipeline waits for TMA copies.
+//! Copies of a loop with equal prefetch distance and depth fill the stages of one pipeline together. Copies that do not run ahead
+//! share a pipeline only if the same MMA reads them. Copies that fill one buffer in alternation fill consecutive stages of its
+//! pipeline. They are issued in the iteration that reads them, but a producer warp runs ahead of the readers. Producer and
+//! consumers start at the first stage, and a loop that runs again continues at the stage after the last one. A loop that could
+//! not be pipelined gets a schedule with one stage here. Reason: only a pipeline waits for TMA copies.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::graph::{loops, region_of};
@@ -49,21 +49,21 @@ fn serial(function: &Function, index: u32, ops: u32) -> LoopSchedule {
     }
 }
 
-/// Largest number of bytes, after the buffers, that the mbarriers of a function's TMA pipelines take.
+/// Upper bound on the bytes, after the buffers, that the mbarriers of a function's TMA pipelines take.
 pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) -> u32 {
     let body = &function.body;
     let buffers = body.walk(function.region).into_iter().filter_map(|op| filled(&body.ops[op].kind));
     buffers.map(|buffer| 2 * PipelineInfo::BARRIER * depth(buffer)).sum()
 }
 
-/// Returns whether a loop is nested in another op.
+/// Returns whether another op encloses a loop, given the block of the loop's body.
 pub(crate) fn is_nested(function: &Function, block: Block) -> bool {
     let body = &function.body;
     let mut regions = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions());
     regions.all(|region| body.block_of(region) != block)
 }
 
-/// Largest number of bytes that the mbarriers of the "buffers free" signals take.
+/// Upper bound on the bytes that the mbarriers of the "buffers free" signals take.
 pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
     let body = &function.body;
     let has_tma = |for_op: &OpId| {
@@ -73,15 +73,15 @@ pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
     loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER
 }
 
-/// Returns whether other ops have used the memory of these buffers when a loop starts, perhaps in an earlier iteration of an
-/// outer loop.
+/// Returns whether other ops have used the memory of these buffers before a loop starts. In an outer loop, an earlier iteration
+/// counts too.
 pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) -> bool {
     let (body, attrs) = (&function.body, &function.attrs);
     let range = |buffer: Buffer| {
         let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
         place.offset..place.offset + info.bytes() * place.depth
     };
-    let meets = |other: Buffer| {
+    let overlaps = |other: Buffer| {
         let other = range(other);
         buffers.iter().map(|own| range(*own)).any(|own| own.start < other.end && other.start < own.end)
     };
@@ -93,7 +93,7 @@ pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) 
         let all = with_inner(op);
         let touched = all.iter().flat_map(|op| touches(&body.ops[*op].kind)).map(Touch::buffer);
         let mut shared = touched.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
-        if shared.any(|buffer| !buffers.contains(&buffer) && meets(buffer)) {
+        if shared.any(|buffer| !buffers.contains(&buffer) && overlaps(buffer)) {
             return true;
         }
         if all.contains(&for_op) {
@@ -111,12 +111,13 @@ pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<
     filled.filter(|buffer| !seen.insert(*buffer)).collect()
 }
 
+/// Returns whether a loop of the function has copies that fill a buffer in alternation.
 pub(crate) fn are_filled_alternately(function: &Function) -> bool {
     let body_of = |for_op: OpId| function.body.block_of(region_of(function, for_op));
     loops(function).into_iter().any(|for_op| !filled_alternately(function, body_of(for_op)).is_empty())
 }
 
-/// A copy of a loop, with the properties that decide which copies share its pipeline.
+/// A TMA copy of a loop, with the properties that decide which copies share its pipeline.
 pub(crate) struct Filled {
     pub(crate) op: OpId,
     pub(crate) buffer: Buffer,
@@ -125,7 +126,7 @@ pub(crate) struct Filled {
     pub(crate) alternating: bool,
     /// The first tensor memory MMA that reads it, or `None` if threads read it.
     pub(crate) mma: Option<OpId>,
-    /// How many MMAs of an iteration precede its first read.
+    /// The number of MMAs of an iteration that precede the first read of the buffer.
     pub(crate) mmas_before: usize,
 }
 
@@ -147,7 +148,8 @@ impl Group {
         self.copies.iter().any(|(copy, _)| *copy == op)
     }
 
-    /// Returns whether the group has only one stage, which it can fill only while other groups' stages are read.
+    /// Returns whether the group has one stage and a prefetch distance of 0. Its copies then fill the stage in the iteration that
+    /// reads it.
     fn is_single(&self) -> bool {
         self.depth == 1 && self.ahead == 0
     }
@@ -164,11 +166,14 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
     for &Filled { op, buffer, ahead, alternating, mma, mmas_before } in copies {
         let depth = attrs.placements[buffer].depth;
         let drain = if mma.is_some() { Drain::Mma } else { Drain::Threads };
-        let alike = |group: &&mut Group| {
-            let together = ahead > 0 || group.mma == mma && (!group.is_single() || group.mmas_before == mmas_before);
-            (group.ahead, group.depth, group.drain) == (ahead, depth, drain) && together && !group.alternating && !alternating
+        let fits_group = |group: &&mut Group| {
+            let have_same_reader = ahead > 0 || group.mma == mma && (!group.is_single() || group.mmas_before == mmas_before);
+            (group.ahead, group.depth, group.drain) == (ahead, depth, drain)
+                && have_same_reader
+                && !group.alternating
+                && !alternating
         };
-        match groups.iter_mut().find(alike) {
+        match groups.iter_mut().find(fits_group) {
             Some(group) => group.copies.push((op, buffer)),
             // The pipeline is added once all buffers of the group are known.
             None => groups.push(Group {
@@ -187,7 +192,7 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
         // The stage is full when all copies have arrived, so the largest copy is issued first.
         group.copies.sort_by_key(|(_, buffer)| Reverse(attrs.program.buffers[*buffer].bytes()));
         let buffers: Vec<Buffer> = group.copies.iter().map(|(_, buffer)| *buffer).collect();
-        // An earlier loop may fill the same buffers, or an earlier copy the same buffer.
+        // An earlier loop may fill the same buffers, and an earlier copy of this loop the same buffer: they share the pipeline.
         if let Some((pipeline, _)) = attrs.pipelines.iter().find(|(_, info)| info.buffers == buffers) {
             group.pipeline = pipeline;
             continue;
@@ -197,7 +202,7 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
     groups
 }
 
-/// The bodies of loops whose TMA copies go to memory that earlier ops have used.
+/// The bodies of the loops whose TMA copies fill memory that earlier ops have used.
 pub(crate) fn after_others(function: &Function) -> impl Iterator<Item = Block> {
     let body = &function.body;
     loops(function).into_iter().filter_map(|for_op| {

@@ -1,20 +1,20 @@
-//! Purpose: write the steps of the pipelines between threads and tensor memory MMAs. MMAs fill accumulator pipelines, which
-//! threads drain. MMAs drain the pipelines of operands that threads store.
+//! Purpose: write the pipeline ops between threads and tensor memory MMAs. MMAs fill accumulator pipelines, which threads drain.
+//! MMAs drain the pipelines of operands that threads store.
 //! Requires: final loops.
-//! Establishes: acquire, commit, wait and release steps, so that tensor memory MMA accesses need no barriers.
+//! Establishes: acquire, commit, wait and release ops, so that tensor memory MMA accesses need no barriers.
 //! Preserves: the order of all existing ops.
 //! See also: CUTLASS `PipelineUmmaAsync` and `PipelineTmaStore`.
 //!
 //! If threads rescale an accumulator between MMAs, the threads fill its pipeline and the MMAs that add to it drain it. Buffers
 //! that threads fill for TMA stores also have such a pipeline, so that threads need not wait for the store to finish reading.
 //!
-//! If two compute roles need the same units, another pipeline implements the ping-pong order: one role fills it by using the
-//! units, and the other role drains it by using them.
+//! If two compute roles need the same units, another pipeline implements the ping-pong order. Its fills and drains are the times
+//! during which a role uses the units: one role fills it, and the other role drains it.
 //!
-//! A buffer is acquired before the first op of a block that fills it, and committed after the last. Threads wait for an
-//! accumulator at once, which also frees everything its MMAs have read. The wait for an operand precedes its first reader. A
-//! buffer is released after the last op that drains it. Loops carry the phase if they repeat these steps, and conditions yield
-//! it; the same holds for the stage of a two-stage buffer.
+//! An acquire precedes the first op of a block that fills a buffer, and a commit follows the last such op. Threads wait for an
+//! accumulator directly after its commit: from then on they may also overwrite everything that its MMAs have read. The wait for
+//! an operand precedes its first reader. A release follows the last op that drains the buffer. Loops carry the phase if they
+//! repeat these pipeline ops, and conditions yield it. The stage of a two-stage buffer is carried and yielded in the same way.
 
 use crate::partition::{ComputeGroups, Order};
 use crate::{single_role_pipelines, tma_pipelines};
@@ -29,20 +29,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::BufferAccess;
 use tileas::{Buffer, MmaAtom, Space, Type};
 
-/// `alternating_pairs` are the ops during which one of two compute roles has the special function units to itself, with the
-/// role of each.
+/// `alternating_pairs` maps the ops during which one of two compute roles has the special function units to itself to the index
+/// of that role.
 pub(crate) fn run(function: &mut Function, alternating_pairs: BTreeMap<OpId, usize>) {
-    let buffers = in_pipeline(function);
+    let buffers = buffers_with_pipelines(function);
     if buffers.is_empty() {
         return;
     }
     let mut pipelines: BTreeMap<Buffer, (Pipeline, Kind)> =
-        buffers.into_iter().map(|(buffer, kind)| (buffer, (pipeline(function, buffer, kind), kind))).collect();
+        buffers.into_iter().map(|(buffer, kind)| (buffer, (add_pipeline(function, buffer, kind), kind))).collect();
     if !alternating_pairs.is_empty() {
         let pipeline = single_role_pipelines::add(&mut function.attrs, Vec::new(), 1, Fill::Threads, Drain::Warps);
-        pipelines.insert(turn(function), (pipeline, Kind::Turn));
+        pipelines.insert(turn_id(function), (pipeline, Kind::Turn));
     }
-    let (region, turn) = (function.region, turn(function));
+    let (region, turn) = (function.region, turn_id(function));
     let mut pass = TmemPipelinePass { body: &mut function.body, pipelines, alternating_pairs, turn, frames: Vec::new() };
     let entry = pass.body.block_of(region);
     let zero = pass.number(0);
@@ -52,7 +52,7 @@ pub(crate) fn run(function: &mut Function, alternating_pairs: BTreeMap<OpId, usi
     let mut phases: Phases =
         pass.pipelines.keys().map(|buffer| (*buffer, PipelinePhase { stage: stage(buffer), phase: zero })).collect();
     let all: Vec<Buffer> = phases.keys().copied().collect();
-    pass.region(region, &all, &mut phases);
+    pass.write_region(region, &all, &mut phases);
 }
 
 /// The contents of a pipeline.
@@ -71,14 +71,14 @@ enum Kind {
     Turn,
 }
 
-/// A buffer id, used by no buffer, that represents the ping-pong order.
-fn turn(function: &Function) -> Buffer {
+/// A buffer id that no buffer has. It represents the ping-pong order in the maps from buffers to pipelines.
+fn turn_id(function: &Function) -> Buffer {
     Buffer(function.attrs.program.buffers.len() as u32)
 }
 
-/// Upper bound on the stages of all these pipelines together.
+/// Upper bound on the stages of all pipelines that this pass adds.
 pub(crate) fn stages(function: &Function) -> u32 {
-    (in_pipeline(function).len()
+    (buffers_with_pipelines(function).len()
         + recomputed(function).len()
         + stored(function).len()
         + scales(function).len()
@@ -86,8 +86,8 @@ pub(crate) fn stages(function: &Function) -> u32 {
         + usize::from(ComputeGroups::find(function).is_ok())) as u32
 }
 
-/// The buffers of TMA stores that only threads fill, if a store warp can issue the stores: they are ordered only after each
-/// other, and none is conditional.
+/// The buffers of TMA stores that only threads fill, if a store warp can issue these stores. Requires that tokens order the
+/// stores only after each other, and that no store is conditional.
 pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -102,31 +102,31 @@ pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
         .flat_map(|at| body.walk(at))
         .collect();
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
-    let is_first = |token: Value| {
+    let follows_only_tma_stores = |token: Value| {
         let mut order = Order::new(function);
         order.follow(token);
         !order.lost && order.accesses.iter().all(is_store)
     };
     let (mut stored, mut others): (BTreeSet<Buffer>, BTreeSet<Buffer>) = Default::default();
-    let mut alone = true;
+    let mut can_have_store_warp = true;
     for op in all {
         let kind = &body.ops[op].kind;
         match kind {
             Op::Core(tileas::Op::TmaStore { buffer, token, .. }) => {
                 stored.insert(*buffer);
-                alone &= !conditional.contains(&op) && token.is_none_or(is_first);
+                can_have_store_warp &= !conditional.contains(&op) && token.is_none_or(follows_only_tma_stores);
             }
             // Threads fill the buffer.
             Op::Core(tileas::Op::SharedStore { .. }) if !conditional.contains(&op) => {}
             _ => others.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
         }
     }
-    // All or none: one thread must issue the stores that tokens order.
-    if alone && stored.is_disjoint(&others) { stored } else { BTreeSet::new() }
+    // All stores or none have a store warp: one thread must issue the stores that tokens order.
+    if can_have_store_warp && stored.is_disjoint(&others) { stored } else { BTreeSet::new() }
 }
 
-/// The accumulators that a loop recomputes by MMAs of its inner loops and loads after those. With a second stage MMAs can
-/// compute the next accumulator while threads load the current one.
+/// The accumulators that MMAs of inner loops recompute in each iteration of an outer loop, and that the outer loop loads
+/// afterwards. With a second stage, MMAs can compute the next accumulator while threads load the current one.
 pub(crate) fn recomputed(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (all, blocks) = (body.walk(function.region), body.op_blocks());
@@ -138,12 +138,13 @@ pub(crate) fn recomputed(function: &Function) -> BTreeSet<Buffer> {
     let touches = |op: OpId, buffer: Buffer| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer);
     let is_recomputed = |buffer: Buffer| {
         let users: BTreeSet<OpId> = all.iter().copied().filter(|op| touches(*op, buffer)).collect();
-        let around = |region: &&Region| users.is_subset(&body.walk(**region).into_iter().collect());
-        let innermost = loops.iter().rfind(around).map(|region| body.block_of(*region));
+        let encloses_users = |region: &&Region| users.is_subset(&body.walk(**region).into_iter().collect());
+        let innermost = loops.iter().rfind(encloses_users).map(|region| body.block_of(*region));
         let is_inside = |op: &OpId| blocks[op.0 as usize] != innermost;
         innermost.is_some() && users.iter().filter(|op| is_mma(&body.ops[**op].kind)).all(is_inside)
     };
-    let accumulators = in_pipeline(function).into_iter().filter(|(_, kind)| *kind == Kind::Accumulator).map(|(buffer, _)| buffer);
+    let accumulators =
+        buffers_with_pipelines(function).into_iter().filter(|(_, kind)| *kind == Kind::Accumulator).map(|(buffer, _)| buffer);
     accumulators.filter(|buffer| is_recomputed(*buffer)).collect()
 }
 
@@ -159,8 +160,8 @@ pub(crate) fn scales(function: &Function) -> BTreeSet<Buffer> {
     found.collect::<BTreeSet<_>>().into_iter().filter(|buffer| is_in_iterations(function, *buffer)).collect()
 }
 
-/// The left operands that threads store to tensor memory in loops and that do not depend on an MMA. With a second stage threads
-/// can store the next operand while an MMA reads the current one.
+/// The left operands that threads store to tensor memory in loops, and that are not computed from accumulators. With a second
+/// stage, threads can store the next operand while an MMA reads the current one.
 pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let stored = body.walk(function.region).into_iter().filter_map(|op| match &body.ops[op].kind {
@@ -168,10 +169,11 @@ pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
         _ => None,
     });
     let stored: Vec<(Buffer, Value)> = stored.collect();
-    let in_pipeline = in_pipeline(function);
-    let is_operand = |buffer: Buffer| in_pipeline.get(&buffer) == Some(&Kind::Operand { shared: false });
-    let alone = |buffer: Buffer| stored.iter().filter(|(other, _)| *other == buffer).count() == 1;
-    let found = stored.iter().filter(|(buffer, x)| alone(*buffer) && is_operand(*buffer) && !comes_from_accumulator(function, *x));
+    let buffers_with_pipelines = buffers_with_pipelines(function);
+    let is_operand = |buffer: Buffer| buffers_with_pipelines.get(&buffer) == Some(&Kind::Operand { shared: false });
+    let is_stored_once = |buffer: Buffer| stored.iter().filter(|(other, _)| *other == buffer).count() == 1;
+    let found =
+        stored.iter().filter(|(buffer, x)| is_stored_once(*buffer) && is_operand(*buffer) && !comes_from_accumulator(function, *x));
     let scales = scales(function);
     let found = found.map(|(buffer, _)| *buffer).filter(|buffer| !scales.contains(buffer));
     found.filter(|buffer| is_in_iterations(function, *buffer)).collect()
@@ -191,22 +193,23 @@ fn comes_from_accumulator(function: &Function, value: Value) -> bool {
     false
 }
 
-/// Returns whether loops access a buffer.
+/// Returns whether an op inside a loop or condition accesses a buffer.
 pub(crate) fn is_in_iterations(function: &Function, buffer: Buffer) -> bool {
     let body = &function.body;
     let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|at| body.walk(at));
     inner.into_iter().any(|op| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer))
 }
 
-/// The buffers that need pipelines here: buffers of tensor memory MMAs that TMA does not fill, and buffers of TMA stores.
-fn in_pipeline(function: &Function) -> BTreeMap<Buffer, Kind> {
+/// The buffers for which this pass adds a pipeline: buffers of tensor memory MMAs that TMA does not fill, and buffers of TMA
+/// stores.
+fn buffers_with_pipelines(function: &Function) -> BTreeMap<Buffer, Kind> {
     let (body, attrs) = (&function.body, &function.attrs);
     let ops = body.walk(function.region);
     let by_tma: BTreeSet<Buffer> = ops.iter().filter_map(|op| tma_pipelines::filled(&body.ops[*op].kind)).collect();
     let of_mma = |op: OpId| if is_mma(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
-    let scaled: BTreeSet<Buffer> = ops.iter().filter_map(|op| scaled(&body.ops[*op].kind)).collect();
+    let rescaled: BTreeSet<Buffer> = ops.iter().filter_map(|op| rescaled_accumulator(&body.ops[*op].kind)).collect();
     let kind = |access: BufferAccess| match access.access_kind.writes() {
-        true if scaled.contains(&access.buffer) => Kind::Scaled,
+        true if rescaled.contains(&access.buffer) => Kind::Scaled,
         true => Kind::Accumulator,
         false => Kind::Operand { shared: attrs.program.buffers[access.buffer].space == Space::Shared },
     };
@@ -218,24 +221,24 @@ fn in_pipeline(function: &Function) -> BTreeMap<Buffer, Kind> {
 /// The shared-memory buffers that threads fill with operands of tensor memory MMAs.
 pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
     let is_stored = |(_, kind): &(Buffer, Kind)| *kind == Kind::Operand { shared: true };
-    in_pipeline(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
+    buffers_with_pipelines(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
 }
 
-/// The shared-memory operands of MMAs whose accumulators threads rescale, each with its accumulator. Threads wait for such an
-/// MMA only when they access the accumulator again, so the operands stay live until then.
+/// The shared-memory operands of MMAs whose accumulators threads rescale, each with its accumulator. Threads wait for such an MMA
+/// only when they access the accumulator again, so the operand buffers stay live until then.
 pub(crate) fn read_on(function: &Function) -> Vec<(Buffer, Buffer)> {
     let body = &function.body;
-    let in_pipeline = in_pipeline(function);
+    let buffers_with_pipelines = buffers_with_pipelines(function);
     let accumulators =
-        |op: &Op| op.effects().buffers.into_iter().find(|access| in_pipeline.get(&access.buffer) == Some(&Kind::Scaled));
+        |op: &Op| op.effects().buffers.into_iter().find(|access| buffers_with_pipelines.get(&access.buffer) == Some(&Kind::Scaled));
     let mmas = body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).filter(|kind| is_mma(kind));
     let read = mmas.filter_map(|kind| Some((operands(kind), accumulators(kind)?.buffer)));
     let read = read.flat_map(|(operands, accumulators)| operands.into_iter().flatten().map(move |buffer| (buffer, accumulators)));
     read.filter(|(buffer, _)| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
-/// The buffers that TMA fills before all loops with operands of tensor memory MMAs. If no loop runs, the compute roles do not
-/// know when the copies complete.
+/// The buffers that TMA fills before all loops and that tensor memory MMAs read. If no loop iteration runs, the compute roles do
+/// not know when the copies complete.
 pub(crate) fn brought_once(function: &Function) -> Vec<Buffer> {
     let body = &function.body;
     let read: BTreeSet<Buffer> =
@@ -255,14 +258,14 @@ pub(crate) fn is_mma(op: &Op) -> bool {
 }
 
 /// The accumulator that an op rescales.
-fn scaled(op: &Op) -> Option<Buffer> {
+fn rescaled_accumulator(op: &Op) -> Option<Buffer> {
     match op {
         Op::Core(tileas::Op::TmemScale { buffer, .. }) => Some(*buffer),
         _ => None,
     }
 }
 
-/// The buffers that a tensor memory MMA reads.
+/// The buffers that a tensor memory MMA reads, or `None` for each operand if the op is no such MMA.
 pub(crate) fn operands(op: &Op) -> [Option<Buffer>; 2] {
     match op {
         Op::Core(tileas::Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. }) => [lhs.buffer(), rhs.buffer()],
@@ -270,14 +273,14 @@ pub(crate) fn operands(op: &Op) -> [Option<Buffer>; 2] {
     }
 }
 
-/// The shared-memory buffers that tensor memory MMAs of a block read. The reads may continue after the op.
+/// The shared-memory buffers that tensor memory MMAs of a block read. An MMA may read them after its op, until it completes.
 pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
     let read = body.blocks[block].ops.iter().flat_map(|op| operands(&body.ops[*op].kind)).flatten();
     read.filter(|buffer| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
-fn pipeline(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipeline {
+fn add_pipeline(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipeline {
     let attrs = &mut function.attrs;
     let (fill, drain) = match kind {
         Kind::Accumulator => (Fill::Mma, Drain::Threads),
@@ -289,7 +292,7 @@ fn pipeline(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipeline {
     single_role_pipelines::add(attrs, vec![buffer], depth, fill, drain)
 }
 
-/// The current position in each pipeline.
+/// The current position in the pipeline of each buffer.
 type Phases = BTreeMap<Buffer, PipelinePhase>;
 
 /// A stage, if there are several, and its phase.
@@ -309,8 +312,9 @@ impl PipelinePhase {
     }
 }
 
-/// A control-flow op around the current ops, and the buffers whose phases its regions forward.
+/// A control-flow op that encloses the current ops, and the buffers whose phases its regions forward.
 struct PhaseFrame {
+    /// Whether the op is a loop.
     repeats: bool,
     carried: Vec<Buffer>,
 }
@@ -322,7 +326,8 @@ struct BufferUse {
     drains: bool,
 }
 
-/// Numbers the fill-and-drain turns of a buffer. A new turn starts with the first fill after a drain.
+/// Numbers the turns of a buffer; a turn is its fills and the following drains. A new turn starts with the first fill after a
+/// drain.
 fn turns(uses: &[BTreeMap<Buffer, BufferUse>], buffer: &Buffer) -> Vec<usize> {
     let (mut turn, mut drained) = (0, false);
     let next = |used: &BTreeMap<Buffer, BufferUse>| {
@@ -344,26 +349,26 @@ struct TmemPipelinePass<'a> {
 }
 
 impl TmemPipelinePass<'_> {
-    /// Writes the pipeline steps of the `own` buffers, whose fills and drains are all in this region.
-    fn region(&mut self, region: Region, own: &[Buffer], phases: &mut Phases) {
+    /// Writes the pipeline ops of the buffers in `own`. All their fills and drains are in this region.
+    fn write_region(&mut self, region: Region, own: &[Buffer], phases: &mut Phases) {
         let block = self.body.block_of(region);
         let ops = std::mem::take(&mut self.body.blocks[block].ops);
         let uses: Vec<BTreeMap<Buffer, BufferUse>> = ops.iter().map(|op| self.uses(*op, own)).collect();
         let turns: BTreeMap<Buffer, Vec<usize>> = own.iter().map(|buffer| (*buffer, turns(&uses, buffer))).collect();
-        let access_kind = |at: usize, buffer: &Buffer, fills: bool| {
-            uses[at].get(buffer).is_some_and(|it| (it.fills, it.drains) == (fills, !fills))
+        let only = |at: usize, buffer: &Buffer, fills: bool| {
+            uses[at].get(buffer).is_some_and(|used| (used.fills, used.drains) == (fills, !fills))
         };
-        let same = |at: usize, other: usize, buffer: &Buffer, fills| {
-            turns[buffer][at] == turns[buffer][other] && access_kind(other, buffer, fills)
+        let is_in_turn = |at: usize, other: usize, buffer: &Buffer, fills| {
+            turns[buffer][at] == turns[buffer][other] && only(other, buffer, fills)
         };
-        let is_first = |at, buffer: &Buffer, fills| !(0..at).any(|other| same(at, other, buffer, fills));
-        let is_last = |at, buffer: &Buffer, fills| !(at + 1..uses.len()).any(|other| same(at, other, buffer, fills));
-        let is_drained = |at, buffer: &Buffer| (at + 1..uses.len()).any(|other| same(at, other, buffer, false));
+        let is_first = |at, buffer: &Buffer, fills| !(0..at).any(|other| is_in_turn(at, other, buffer, fills));
+        let is_last = |at, buffer: &Buffer, fills| !(at + 1..uses.len()).any(|other| is_in_turn(at, other, buffer, fills));
+        let is_drained = |at, buffer: &Buffer| (at + 1..uses.len()).any(|other| is_in_turn(at, other, buffer, false));
         let mut out = Vec::with_capacity(ops.len());
         for (at, op) in ops.into_iter().enumerate() {
             let loc = self.body.ops[op].loc;
-            let step = |pass: &mut Self, kind: Op| pass.body.new_op(kind, [], loc);
-            let (mut inner, mut behind) = (Vec::new(), Vec::new());
+            let new_step = |pass: &mut Self, kind: Op| pass.body.new_op(kind, [], loc);
+            let (mut inner, mut after) = (Vec::new(), Vec::new());
             for (buffer, used) in &uses[at] {
                 let ((pipeline, kind), PipelinePhase { stage, phase }) = (self.pipelines[buffer], phases[buffer]);
                 if used.fills && used.drains {
@@ -373,8 +378,8 @@ impl TmemPipelinePass<'_> {
                 self.set_stages(op, *buffer, stage);
                 if is_first(at, buffer, used.fills) {
                     match used.fills {
-                        true => out.push(step(self, Op::PipelineAcquire { pipeline, stage, phase })),
-                        false if kind != Kind::Accumulator => out.push(step(self, Op::PipelineWait { pipeline, stage, phase })),
+                        true => out.push(new_step(self, Op::PipelineAcquire { pipeline, stage, phase })),
+                        false if kind != Kind::Accumulator => out.push(new_step(self, Op::PipelineWait { pipeline, stage, phase })),
                         false => {}
                     }
                 }
@@ -383,31 +388,33 @@ impl TmemPipelinePass<'_> {
                 }
                 if used.fills {
                     if matches!(kind, Kind::Operand { shared: true } | Kind::Stored) {
-                        behind.push(step(self, Op::AsyncFence {}));
+                        after.push(new_step(self, Op::AsyncFence {}));
                     }
-                    behind.push(step(self, Op::PipelineCommit { pipeline, stage }));
-                    // No op reads this accumulator, or no MMA adds to it, so the next turn belongs to the same side again.
-                    let again = matches!(kind, Kind::Accumulator | Kind::Scaled) && !is_drained(at, buffer);
-                    if kind == Kind::Accumulator || again {
-                        behind.push(step(self, Op::PipelineWait { pipeline, stage, phase }));
+                    after.push(new_step(self, Op::PipelineCommit { pipeline, stage }));
+                    // No op drains this fill: no op reads the accumulator, or no MMA adds to it. The filling side then also waits
+                    // and releases, so that its next turn can start.
+                    let is_unused = matches!(kind, Kind::Accumulator | Kind::Scaled) && !is_drained(at, buffer);
+                    if kind == Kind::Accumulator || is_unused {
+                        after.push(new_step(self, Op::PipelineWait { pipeline, stage, phase }));
                     }
-                    if again {
-                        behind.push(step(self, Op::PipelineRelease { pipeline, stage }));
-                        behind.extend(self.flip(*buffer, phases));
+                    if is_unused {
+                        after.push(new_step(self, Op::PipelineRelease { pipeline, stage }));
+                        after.extend(self.advance_position(*buffer, phases));
                     }
                 } else {
-                    behind.push(step(self, Op::PipelineRelease { pipeline, stage }));
-                    behind.extend(self.flip(*buffer, phases));
+                    after.push(new_step(self, Op::PipelineRelease { pipeline, stage }));
+                    after.extend(self.advance_position(*buffer, phases));
                 }
             }
-            self.inside(op, &inner, phases);
-            self.leave(op, phases);
+            self.write_inner(op, &inner, phases);
+            self.forward_phases(op, phases);
             out.push(op);
-            out.extend(behind);
+            out.extend(after);
         }
         self.body.blocks[block].ops = out;
     }
 
+    /// For each buffer in `own` that the op or its regions access, whether they fill or drain it.
     fn uses(&self, op: OpId, own: &[Buffer]) -> BTreeMap<Buffer, BufferUse> {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
         let mut uses: BTreeMap<Buffer, BufferUse> = BTreeMap::new();
@@ -442,8 +449,9 @@ impl TmemPipelinePass<'_> {
         }
     }
 
-    /// Emits the ops that advance a position: they toggle the stage of two, and the phase when the stage wraps around.
-    fn flip(&mut self, buffer: Buffer, phases: &mut Phases) -> Vec<OpId> {
+    /// Emits the ops that advance a position. With two stages, the stage index toggles, and the phase toggles when the index wraps
+    /// around. With one stage, the phase toggles each time.
+    fn advance_position(&mut self, buffer: Buffer, phases: &mut Phases) -> Vec<OpId> {
         let one = self.number(1);
         let PipelinePhase { stage, phase } = phases[&buffer];
         let other = |pass: &mut Self, lhs: Value, rhs: Value| {
@@ -452,8 +460,8 @@ impl TmemPipelinePass<'_> {
         };
         let phase = other(self, phase, stage.unwrap_or(one));
         let stage = stage.map(|stage| other(self, stage, one));
-        let made = |op: OpId| self.body.result(op);
-        phases.insert(buffer, PipelinePhase { stage: stage.map(made), phase: made(phase) });
+        let result = |op: OpId| self.body.result(op);
+        phases.insert(buffer, PipelinePhase { stage: stage.map(result), phase: result(phase) });
         let one = self.body.defining_op(one).expect("an op defines the constant");
         [one, phase].into_iter().chain(stage).collect()
     }
@@ -464,8 +472,8 @@ impl TmemPipelinePass<'_> {
         self.body.result(op)
     }
 
-    /// Writes the steps in the regions of an op that both fill and drain the `inner` buffers.
-    fn inside(&mut self, op: OpId, inner: &[Buffer], phases: &mut Phases) {
+    /// Writes the pipeline ops in the regions of an op, for the `inner` buffers, which the op both fills and drains.
+    fn write_inner(&mut self, op: OpId, inner: &[Buffer], phases: &mut Phases) {
         if inner.is_empty() && self.frames.iter().all(|frame| frame.carried.is_empty()) {
             return;
         }
@@ -479,15 +487,15 @@ impl TmemPipelinePass<'_> {
             init.extend(inner.iter().flat_map(|buffer| phases[buffer].values()));
         }
         for region in regions {
-            let mut own = phases.clone();
+            let mut region_phases = phases.clone();
             if repeats {
                 let block = self.body.block_of(region);
                 for buffer in inner {
-                    own.insert(*buffer, phases[buffer].with(|| self.body.add_argument(block, i32())));
+                    region_phases.insert(*buffer, phases[buffer].with(|| self.body.add_argument(block, i32())));
                 }
             }
             self.frames.push(PhaseFrame { repeats, carried: inner.to_vec() });
-            self.region(region, inner, &mut own);
+            self.write_region(region, inner, &mut region_phases);
             self.frames.pop();
         }
         for buffer in inner {
@@ -497,13 +505,13 @@ impl TmemPipelinePass<'_> {
                 self.body.ops[op].results.push(result);
                 result
             };
-            let lane = phases[buffer].with(result);
-            phases.insert(*buffer, lane);
+            let position = phases[buffer].with(result);
+            phases.insert(*buffer, position);
         }
     }
 
     /// Appends the current phases to the values that a terminator forwards.
-    fn leave(&mut self, op: OpId, phases: &Phases) {
+    fn forward_phases(&mut self, op: OpId, phases: &Phases) {
         let repeats = match self.body.ops[op].kind.core() {
             Some(Core::Yield { .. }) => false,
             Some(Core::Continue { .. } | Core::Break { .. }) => true,

@@ -1,4 +1,4 @@
-//! Finds the `wgmma` MMAs that a pipelined loop leaves in flight across iterations. Changes nothing.
+//! Finds the `wgmma` MMAs that a pipelined loop leaves in flight across iterations. Only analyses; rewrites nothing.
 //!
 //! In-flight invariant: the accumulator flows only to the same MMA of the next iteration, and in the loop only copies fill the
 //! operand buffers. The stages that an iteration has read are therefore free one iteration later.
@@ -23,7 +23,7 @@ pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
     let body = &function.body;
     let args = &body.blocks[block].args;
     let Some(end) = body.terminator(block) else { return Vec::new() };
-    let nexts = body.ops[end].kind.operands();
+    let continued = body.ops[end].kind.operands();
     let uses = |value| {
         let everywhere = body.walk(function.region).into_iter().flat_map(|op| body.ops[op].kind.operands());
         everywhere.filter(|other| *other == value).count()
@@ -43,8 +43,8 @@ pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
         }
         let accumulators = body.result(op);
         let carried = args.iter().skip(1).position(|arg| arg == acc)?;
-        let alone = nexts.get(carried) == Some(&accumulators) && uses(accumulators) == 1 && uses(*acc) == 1;
-        (has_full_accumulators(body, op) && alone).then_some(InFlightMma { op, carried, reads })
+        let flows_only_to_next = continued.get(carried) == Some(&accumulators) && uses(accumulators) == 1 && uses(*acc) == 1;
+        (has_full_accumulators(body, op) && flows_only_to_next).then_some(InFlightMma { op, carried, reads })
     };
     ops.iter().filter_map(mma).collect()
 }
@@ -54,24 +54,25 @@ pub(crate) fn is_by_groups(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }))
 }
 
-/// Returns whether an op is a `wgmma` MMA with a 32-bit accumulator. Threads pack and unpack 16-bit accumulators, so those must
-/// be complete.
+/// Returns whether an op is a `wgmma` MMA with a 32-bit accumulator. Threads pack and unpack 16-bit accumulators, so an MMA with
+/// such an accumulator must complete within its iteration.
 pub(crate) fn has_full_accumulators(body: &Body<Op, Type>, op: OpId) -> bool {
     let kind = &body.ops[op].kind;
     is_by_groups(kind) && body.ty(body.result(op)).elem().is_some_and(|elem| elem.bits() == 32)
 }
 
-/// Returns whether every copy to an operand buffer of these MMAs runs ahead. A copy in its own iteration would overwrite a
-/// stage that the previous MMA still reads.
+/// Returns whether every copy to an operand buffer of the in-flight MMAs is issued in an earlier iteration than its use. A copy
+/// in its own iteration would overwrite a stage that the previous MMA still reads.
 pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
-    let (kept, ops, last) = (read(function, block), &function.body.blocks[block].ops, schedule.last_stage());
-    let fills =
-        |op: OpId| touches(&function.body.ops[op].kind).iter().any(|touch| matches!(touch, Touch::Copy(b) if kept.contains(b)));
+    let (operand_buffers, ops, last) = (read(function, block), &function.body.blocks[block].ops, schedule.last_stage());
+    let fills = |op: OpId| {
+        touches(&function.body.ops[op].kind).iter().any(|touch| matches!(touch, Touch::Copy(b) if operand_buffers.contains(b)))
+    };
     schedule.entries.iter().all(|entry| entry.stage < last || ops.get(entry.op as usize).is_none_or(|op| !fills(*op)))
 }
 
-/// The operand buffers of these MMAs.
+/// The operand buffers of the MMAs that may stay in flight.
 pub(crate) fn read(function: &Function, block: Block) -> BTreeSet<Buffer> {
     mmas(function, block).into_iter().flat_map(|mma| mma.reads).collect()
 }

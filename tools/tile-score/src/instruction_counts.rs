@@ -4,14 +4,15 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use ptx::{Function, Instruction, Item, Statement};
 
-/// The statistics of one kernel. All kernels of one kind of file have the same rows.
-pub(crate) struct Figures {
+/// The statistics of one kernel, as rows of a name and a number. Kernels of files of the same kind (PTX or cubin) have the same
+/// rows.
+pub(crate) struct KernelStatistics {
     pub(crate) kernel: String,
     pub(crate) rows: Vec<(&'static str, u64)>,
 }
 
-impl Figures {
-    pub(crate) fn of(bytes: &[u8], name: &str) -> Result<Vec<Figures>> {
+impl KernelStatistics {
+    pub(crate) fn of_file(bytes: &[u8], name: &str) -> Result<Vec<KernelStatistics>> {
         match sniff(bytes) {
             Sniffed::Elf => Ok(cubin::read(bytes, name)?.kernels.iter().map(of_cubin).collect()),
             Sniffed::Ptx => {
@@ -27,7 +28,7 @@ impl Figures {
     }
 }
 
-fn of_cubin(kernel: &cubin::Kernel) -> Figures {
+fn of_cubin(kernel: &cubin::Kernel) -> KernelStatistics {
     let rows = vec![
         ("code bytes", kernel.code_bytes),
         ("registers", u64::from(kernel.registers)),
@@ -35,7 +36,7 @@ fn of_cubin(kernel: &cubin::Kernel) -> Figures {
         ("shared bytes", kernel.shared),
         ("parameter bytes", u64::from(kernel.parameter_bytes)),
     ];
-    Figures { kernel: kernel.name.clone(), rows }
+    KernelStatistics { kernel: kernel.name.clone(), rows }
 }
 
 /// Kinds of instructions in output order. An instruction counts as the first matching kind.
@@ -58,7 +59,7 @@ const KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
     ("arithmetic and other", |_| true),
 ];
 
-fn of_ptx(function: &Function) -> Figures {
+fn of_ptx(function: &Function) -> KernelStatistics {
     let mut counts = vec![0; KINDS.len()];
     let mut stack: Vec<&Statement> = function.body.iter().flatten().collect();
     while let Some(statement) = stack.pop() {
@@ -73,5 +74,5 @@ fn of_ptx(function: &Function) -> Figures {
     }
     let total = counts.iter().sum();
     let rows = KINDS.iter().map(|(name, _)| *name).zip(counts).chain([("instructions", total)]).collect();
-    Figures { kernel: function.name.clone(), rows }
+    KernelStatistics { kernel: function.name.clone(), rows }
 }

@@ -8,7 +8,7 @@ mod instruction_counts;
 use base::diag::{Diagnostic, Result};
 use base::envelope::sniff;
 use common::{About, Session};
-use instruction_counts::Figures;
+use instruction_counts::KernelStatistics;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -42,12 +42,13 @@ fn main() -> std::process::ExitCode {
                 .map(|(file, kind)| format!("{} is {}", file.name, kind.describe()));
             return Err(Diagnostic::usage("SCO004", format!("{}: only files of one kind can be compared", kinds.join(", and "))));
         }
-        let (first, second) = (Figures::of(&first.bytes, &first.name)?, Figures::of(&second.bytes, &second.name)?);
+        let (first, second) =
+            (KernelStatistics::of_file(&first.bytes, &first.name)?, KernelStatistics::of_file(&second.bytes, &second.name)?);
         write(session, &first, &second)
     })
 }
 
-fn write(session: &mut Session, first: &[Figures], second: &[Figures]) -> Result<()> {
+fn write(session: &mut Session, first: &[KernelStatistics], second: &[KernelStatistics]) -> Result<()> {
     let mut out = String::new();
     let pairs = pairs(first, second);
     if pairs.is_empty() {
@@ -63,8 +64,8 @@ fn write(session: &mut Session, first: &[Figures], second: &[Figures]) -> Result
     session.write_bytes(out.as_bytes(), false)
 }
 
-/// Pairs kernels with the same name. If each file has a single kernel, names are ignored.
-fn pairs<'a>(first: &'a [Figures], second: &'a [Figures]) -> Vec<(&'a Figures, &'a Figures)> {
+/// Pairs kernels with the same name. If each file has a single kernel, the two are a pair whatever their names.
+fn pairs<'a>(first: &'a [KernelStatistics], second: &'a [KernelStatistics]) -> Vec<(&'a KernelStatistics, &'a KernelStatistics)> {
     if let ([first], [second]) = (first, second) {
         return vec![(first, second)];
     }

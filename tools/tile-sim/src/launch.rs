@@ -1,4 +1,4 @@
-//! Creates a machine from a launch description and writes its results to files.
+//! Creates the simulated machine for a launch, runs it, and writes its outputs and statistics to files.
 
 use crate::{Arguments, DeliveryArgument, RacesArgument};
 use base::Target;
@@ -45,7 +45,7 @@ pub(crate) fn run(
         deadline: None,
         check_rules: true,
     };
-    let mut machine = Machine::new(&program, options, call.grid, params, memory(&program, &call));
+    let mut machine = Machine::new(&program, options, call.grid, params, global_memory(&program, &call));
     if arguments.stats.is_some() {
         machine.count_traffic();
     }
@@ -70,7 +70,8 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn memory(program: &Program, call: &Call) -> Global {
+/// Global memory with the buffers of the launch and the variables of the module.
+fn global_memory(program: &Program, call: &Call) -> Global {
     let mut global = Global::default();
     for buffer in &call.launch.buffers {
         global.add(&buffer.name, buffer.address, buffer.contents.clone());

@@ -1,6 +1,7 @@
 //! `tile-sim`: executes PTX on the CPU.
 //!
-//! The crate `simulator` does the work and documents the faults. This crate contains the command line and the file handling.
+//! The crate `simulator` executes the PTX, and documents the faults that it detects. This crate has the command line and reads and
+//! writes the files.
 
 mod launch;
 
@@ -54,7 +55,7 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     schedule_seed: Option<u64>,
     /// Threads per CTA, for kernels that do not declare them
-    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = block)]
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = parse_block)]
     block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory
     #[arg(long, value_name = "BYTES")]
@@ -77,7 +78,8 @@ enum RacesArgument {
     Ignore,
 }
 
-fn block(text: &str) -> std::result::Result<[u32; 3], String> {
+/// Parses the threads of a CTA along x, y and z; missing dimensions are 1.
+fn parse_block(text: &str) -> std::result::Result<[u32; 3], String> {
     let mut dims = [1; 3];
     for (index, part) in text.split(',').enumerate() {
         let dim = dims.get_mut(index).ok_or("a CTA has three dimensions")?;

@@ -229,7 +229,7 @@ fn wgmma_operands_are_not_written_before_the_wait() {
 fn uninitialised_tensor_memory() {
     let ptx = kernel("sm_100a", 128, 10240, TENSOR);
     rule("SIM020", &ptx, "setp.ne.b32 %p3, %r3, 1;", "setp.eq.b32 %p3, %r3, 1;", &[]);
-    // The second column is allocated, but no MMA wrote it.
+    // Column 32 is allocated, but no MMA wrote it.
     let ptx = ptx
         .replace("mov.b32 %r7, 32;", "mov.b32 %r7, 64;")
         .replace("add.s64 %rd5, %rd1, %rd4;", "mov.b64 %rd5, %rd1;\nsetp.eq.b32 %p5, %r15, 0;\n@%p5 trap;");

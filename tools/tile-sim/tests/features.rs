@@ -4,7 +4,7 @@ mod support;
 
 use support::{Case, Outcome, kernel, run, word, words};
 
-fn case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
+fn run_case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
     let outcome = Case { ptx, grid: [grid, 1, 1], buffer: words(256), options, files: &[] }.run();
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
     outcome
@@ -14,7 +14,7 @@ fn case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
 fn result(body: &str, bits: u32) -> u64 {
     let name = if bits == 64 { "%rd10" } else { "%r10" };
     let ptx = kernel("sm_90", 1, 64, &format!("{body}\nst.global.b{bits} [%rd1], {name};"));
-    let outcome = case(&ptx, 1, &[]);
+    let outcome = run_case(&ptx, 1, &[]);
     u64::from(word(&outcome, 0)) | if bits == 64 { u64::from(word(&outcome, 1)) << 32 } else { 0 }
 }
 
@@ -124,13 +124,13 @@ fn blocks_of_three_dimensions() {
         mov.u32 %r7, %ntid.z;\nmad.lo.u32 %r8, %r5, 100, %r7;\nmad.lo.u32 %r8, %r4, 1000, %r8;\nmad.lo.u32 %r8, %r1, 10000, %r8;\n\
         mul.wide.u32 %rd2, %r6, 4;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3], %r8;";
     let ptx = kernel("sm_80", 32, 64, body).replace(".reqntid 32", ".reqntid 4, 2, 5");
-    let outcome = case(&ptx, 1, &[]);
+    let outcome = run_case(&ptx, 1, &[]);
     for (at, x, y, z) in [(0, 0, 0, 0), (3, 3, 0, 0), (6, 2, 1, 0), (39, 3, 1, 4), (33, 1, 0, 4)] {
         assert_eq!(word(&outcome, at), x * 10000 + y * 1000 + z * 100 + 5, "thread {at}");
     }
     assert_eq!(word(&outcome, 40), 40);
     let open = ptx.replace(".reqntid 4, 2, 5\n", "");
-    assert_eq!(case(&open, 1, &["--block", "4,2,5"]).out, outcome.out);
+    assert_eq!(run_case(&open, 1, &["--block", "4,2,5"]).out, outcome.out);
     assert_eq!(run(&ptx, &["--block", "4,2,4"]).code, 1);
     assert_eq!(run(&ptx, &["--block", "4,2,5,6"]).code, 2);
 }
@@ -141,7 +141,7 @@ fn dynamic_shared_memory() {
         st.global.b32 [%rd1], %r5;";
     let ptx =
         kernel("sm_80", 1, 64, body).replace(".visible .global", ".extern .shared .align 16 .b8 dynamic[];\n.visible .global");
-    assert_eq!(word(&case(&ptx, 1, &["--dynamic-shared", "128"]), 0), 128);
+    assert_eq!(word(&run_case(&ptx, 1, &["--dynamic-shared", "128"]), 0), 128);
     let refused = run(&ptx, &[]);
     assert!(refused.code == 1 && refused.errors.contains("use --dynamic-shared"), "{}", refused.errors);
     assert_eq!(run(&ptx, &["--dynamic-shared", "1000000"]).code, 1);
@@ -160,15 +160,15 @@ const CANCEL: &str = "mov.u32 %r10, %ctaid.x;\nmov.u32 %r11, %r10;\nmov.b32 %r3,
 fn launches_are_cancelled() {
     let ptx = kernel("sm_100a", 1, 64, CANCEL).replace(".reg .pred", ".reg .b128 %rq<3>;\n.reg .pred");
     for delivery in ["early", "late"] {
-        let outcome = case(&ptx, 5, &["--delivery", delivery, "--races", "error"]);
+        let outcome = run_case(&ptx, 5, &["--delivery", delivery, "--races", "error"]);
         assert_eq!((0..6).map(|at| word(&outcome, at)).collect::<Vec<_>>(), [1000, 1000, 1000, 1000, 1000, 5]);
     }
     let part = ptx.replace("get_first_ctaid.v4.b32.b128 {%r11, _, _, _}", "get_first_ctaid::x.b32.b128 %r11");
-    assert_eq!(word(&case(&part, 3, &[]), 2), 1000);
+    assert_eq!(word(&run_case(&part, 3, &[]), 2), 1000);
 }
 
 /// Copies 32 words with a tensor map that the kernel first writes to the end of the buffer.
-fn mapped(change: &str, copy: &str, recipe: &str) -> Outcome {
+fn copy_with_map(change: &str, copy: &str, recipe: &str) -> Outcome {
     let body = format!(
         "mov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+512], %r3;\nadd.s64 %rd10, %rd1, 896;\n{}{change}fence.proxy.async;\n\
          mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], 128;\n{copy}\nmov.b32 %r4, 0;\n\
@@ -181,7 +181,7 @@ fn mapped(change: &str, copy: &str, recipe: &str) -> Outcome {
     let hidden = "(.param .u64 k_param_0, .hidden .param .align 64 .b8 k_param_1[128])";
     let ptx = kernel("sm_100a", 1, 1024, &body).replace("(.param .u64 k_param_0)", hidden);
     let ptx = ptx.replace(".reqntid", ".minperctamemory 128\n.reqntid");
-    case(&format!("//!tile ptx 1 final\n//!tile tensor-map {recipe}\n{ptx}"), 1, &[])
+    run_case(&format!("//!tile ptx 1 final\n//!tile tensor-map {recipe}\n{ptx}"), 1, &[])
 }
 
 const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",map:(base:param(0),element:int32,dims:[const(16),const(14)],strides:[const(64)],\
@@ -190,28 +190,28 @@ const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",map:(base:param(0),elemen
 #[test]
 fn tensor_maps_are_changed() {
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
-    let tma_tile_at = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
+    let assert_tile_row = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
         (0..8).for_each(|column| assert_eq!(word(outcome, (8 * row + column) as usize), word_at(row, column)));
     };
-    let plain = mapped("", copy, MATRIX);
-    (0..4).for_each(|row| tma_tile_at(&plain, row, &|row, column| (row + 1) * 16 + column));
-    let moved = "add.s64 %rd12, %rd1, 64;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd10], %rd12;\n\
+    let unchanged = copy_with_map("", copy, MATRIX);
+    (0..4).for_each(|row| assert_tile_row(&unchanged, row, &|row, column| (row + 1) * 16 + column));
+    let replace_fields = "add.s64 %rd12, %rd1, 64;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd10], %rd12;\n\
         tensormap.replace.tile.global_dim.global.b1024.b32 [%rd10], 0, 6;\ntensormap.replace.tile.global_stride.global.b1024.b64 [%rd10], 0, 32;\n";
-    let moved = mapped(moved, copy, MATRIX);
-    (0..4).for_each(|row| tma_tile_at(&moved, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
+    let replaced = copy_with_map(replace_fields, copy, MATRIX);
+    (0..4).for_each(|row| assert_tile_row(&replaced, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
 }
 
 /// A map is created in shared memory and copied to the CTA's private global memory.
 #[test]
 fn tensor_maps_are_copied() {
-    let made: String = (0..16)
+    let store_map_to_shared: String = (0..16)
         .map(|n| format!("ld.global.b64 %rd11, [%rd10+{0}];\nst.shared.b64 [%r2+{1}], %rd11;\n", 8 * n, 768 + 8 * n))
         .collect();
-    let copied = "mov.u64 %rd10, %perctamemoryoffset;\nadd.s32 %r6, %r2, 768;\n\
+    let copy_map_to_global = "mov.u64 %rd10, %perctamemoryoffset;\nadd.s32 %r6, %r2, 768;\n\
         tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd10], [%r6], 128;\n\
         fence.proxy.tensormap::generic.acquire.gpu [%rd10], 128;\n";
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
-    let outcome = mapped(&format!("{made}{copied}"), copy, MATRIX);
+    let outcome = copy_with_map(&format!("{store_map_to_shared}{copy_map_to_global}"), copy, MATRIX);
     (0..32).for_each(|at| assert_eq!(word(&outcome, at as usize), (at / 8 + 1) * 16 + at % 8));
 }
 
@@ -221,7 +221,7 @@ fn each_cta_has_private_memory() {
         mov.u32 %r4, %perctamemorysize;\nst.global.b32 [%rd2+256], %r4;\nld.global.b32 %r4, [%rd2+256];\n\
         cvt.u32.u64 %r5, %rd2;\nst.global.v2.b32 [%rd3], {%r4, %r5};";
     let ptx = kernel("sm_90", 1, 64, body).replace(".reqntid", ".minperctamemory 260\n.reqntid");
-    let outcome = case(&ptx, 6, &[]);
+    let outcome = run_case(&ptx, 6, &[]);
     assert!((0..6).all(|cta| word(&outcome, 2 * cta) == 260));
     let mut places: Vec<u32> = (0..6).map(|cta| word(&outcome, 2 * cta + 1)).collect();
     places.sort();
@@ -235,7 +235,7 @@ fn each_cta_has_private_memory() {
 fn four_rows_of_a_matrix() {
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes \
         [smem], [%rd10, {4, 9, 2, 30, 5}], [smem+512];";
-    let outcome = mapped("", copy, &MATRIX.replace("[8,4]", "[8,1]"));
+    let outcome = copy_with_map("", copy, &MATRIX.replace("[8,4]", "[8,1]"));
     for (at, row) in [9, 2, 30, 5].into_iter().enumerate() {
         for column in 0..8 {
             assert_eq!(word(&outcome, 8 * at + column as usize), if row < 14 { row * 16 + 4 + column } else { 0 });
@@ -249,20 +249,20 @@ fn many_blocks() {
     let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r4, [%rd3];\n\
         mad.lo.u32 %r4, %r4, 3, 1;\nst.global.b32 [%rd3], %r4;";
     let ptx = kernel("sm_80", 1, 64, body);
-    let outcome = case(&ptx, 250, &["--stats", "stats.json"]);
+    let outcome = run_case(&ptx, 250, &["--stats", "stats.json"]);
     assert!((0..256).all(|at| word(&outcome, at) == if at < 250 { at as u32 * 3 + 1 } else { at as u32 }));
     assert!(outcome.stats.contains("\"global_bytes\": 2000"), "{}", outcome.stats);
     let last = Case { ptx: &ptx, grid: [257, 1, 1], buffer: words(256), options: &[], files: &[] }.run();
     assert!(last.code == 1 && last.errors.contains("cluster [256, 0, 0]"), "{}", last.errors);
     let sum = "mov.u32 %r3, %ctaid.x;\natom.global.add.u32 %r4, [%rd1], %r3;";
-    assert_eq!(word(&case(&kernel("sm_80", 1, 64, sum), 100, &[]), 0), 4950);
+    assert_eq!(word(&run_case(&kernel("sm_80", 1, 64, sum), 100, &[]), 0), 4950);
 }
 
 #[test]
 fn instructions_with_bank_conflicts() {
     let body = "mov.u32 %r3, %tid.x;\nshl.b32 %r4, %r3, 3;\nmov.u32 %r5, smem;\nadd.s32 %r4, %r4, %r5;\nst.shared.b32 [%r4], %r3;\n\
         shl.b32 %r4, %r3, 2;\nadd.s32 %r4, %r4, %r5;\nst.shared.b32 [%r4], %r3;";
-    let outcome = case(&kernel("sm_90", 32, 256, body), 1, &["--stats", "stats.json"]);
+    let outcome = run_case(&kernel("sm_90", 32, 256, body), 1, &["--stats", "stats.json"]);
     let (_, conflicts) = outcome.stats.split_once("\"conflicts\"").expect("they are listed");
     assert_eq!(conflicts.matches("\"opcode\": \"st.shared.b32\"").count(), 1, "{conflicts}");
     for part in ["\"executed\": 1", "\"shared_wavefronts\": 2", "\"bank_conflicts\": 1"] {
@@ -274,8 +274,19 @@ fn instructions_with_bank_conflicts() {
 fn counts_of_loops() {
     let body = "mov.b32 %r3, 0;\nmov.b32 %r4, 1;\nmbarrier.init.shared.b64 [smem+64], %r4;\nLOOP:\nshl.b32 %r5, %r1, 3;\nadd.s32 %r5, %r5, %r2;\n\
         ld.global.b32 %r6, [%rd1];\nadd.s32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 5;\n@%p1 bra LOOP;";
-    let outcome = case(&kernel("sm_90", 32, 128, body), 1, &["--stats", "stats.json"]);
+    let outcome = run_case(&kernel("sm_90", 32, 128, body), 1, &["--stats", "stats.json"]);
     for part in ["\"label\": \"LOOP\"", "\"repeats\": 4", "\"ld.global.b32\": 5", "\"global_sectors\": 5", "\"failed_waits\": 0"] {
         assert!(outcome.stats.contains(part), "{part}: {}", outcome.stats);
+    }
+}
+
+/// An alignment of up to 2^30, which ptxas accepts too.
+#[test]
+fn globals_may_have_large_alignments() {
+    for (align, code) in [(1u64 << 28, 0), (1 << 30, 0), (1 << 31, 1)] {
+        let ptx = kernel("sm_90", 1, 64, "st.global.b32 [%rd1], 7;")
+            .replace(".global .align 4 .b8 unused[4]", &format!(".global .align {align} .b8 unused[4]"));
+        let outcome = Case { ptx: &ptx, grid: [1, 1, 1], buffer: words(4), options: &[], files: &[] }.run();
+        assert_eq!(outcome.code, code, "{align}: {}", outcome.errors);
     }
 }

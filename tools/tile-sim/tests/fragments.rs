@@ -7,7 +7,8 @@ mod support;
 use support::kernel;
 use support::registers::*;
 
-// Fragments of `mma`: element `i` of lane `l`, with `g` the group and `t` the thread in it.
+// Fragments of `mma`: the position of element `i` of lane `l`. As in the PTX ISA, `g` is the group ID of the lane, and `t` is its
+// thread ID in the group.
 
 const fn g(l: usize) -> usize {
     l >> 2
@@ -15,30 +16,32 @@ const fn g(l: usize) -> usize {
 const fn t(l: usize) -> usize {
     l % 4
 }
-/// Adds eight rows for elements in the lower half.
-const fn lower(upper: bool) -> usize {
-    if upper { 0 } else { 8 }
+/// The row offset of an element: 0 in the upper eight rows, 8 in the lower eight.
+const fn row_half(is_upper: bool) -> usize {
+    if is_upper { 0 } else { 8 }
 }
 
 const A_M8K4: FragmentPosition = |l, _| (g(l), t(l));
 const A_M8K16: FragmentPosition = |l, i| (g(l), t(l) * 4 + i);
 const A_M8K32: FragmentPosition = |l, i| (g(l), t(l) * 8 + i);
-const A_K4: FragmentPosition = |l, i| (g(l) + lower(i == 0), t(l));
-const A_K8_HALF: FragmentPosition = |l, i| (g(l) + lower(i < 2), t(l) * 2 + (i & 1));
-const A_K8: FragmentPosition = |l, i| (g(l) + lower(i == 0 || i == 2), t(l) + if i < 2 { 0 } else { 4 });
-const A_K16: FragmentPosition = |l, i| (g(l) + lower(i < 2 || (4..6).contains(&i)), t(l) * 2 + (i & 1) + if i < 4 { 0 } else { 8 });
-const A_K16_DOUBLE: FragmentPosition = |l, i| (g(l) + lower(i % 2 == 0), if i % 2 == 0 { i * 2 + t(l) } else { i * 2 - 2 + t(l) });
-const A_K16_BYTE: FragmentPosition = |l, i| (g(l) + lower(i < 4), t(l) * 4 + (i & 3));
+const A_K4: FragmentPosition = |l, i| (g(l) + row_half(i == 0), t(l));
+const A_K8_HALF: FragmentPosition = |l, i| (g(l) + row_half(i < 2), t(l) * 2 + (i & 1));
+const A_K8: FragmentPosition = |l, i| (g(l) + row_half(i == 0 || i == 2), t(l) + if i < 2 { 0 } else { 4 });
+const A_K16: FragmentPosition =
+    |l, i| (g(l) + row_half(i < 2 || (4..6).contains(&i)), t(l) * 2 + (i & 1) + if i < 4 { 0 } else { 8 });
+const A_K16_DOUBLE: FragmentPosition =
+    |l, i| (g(l) + row_half(i % 2 == 0), if i % 2 == 0 { i * 2 + t(l) } else { i * 2 - 2 + t(l) });
+const A_K16_BYTE: FragmentPosition = |l, i| (g(l) + row_half(i < 4), t(l) * 4 + (i & 3));
 const A_K32: FragmentPosition =
-    |l, i| (g(l) + lower(i < 4 || (8..12).contains(&i)), t(l) * 4 + (i & 3) + if i < 8 { 0 } else { 16 });
-const A_K32_NIBBLE: FragmentPosition = |l, i| (g(l) + lower(i < 8), t(l) * 8 + (i & 7));
+    |l, i| (g(l) + row_half(i < 4 || (8..12).contains(&i)), t(l) * 4 + (i & 3) + if i < 8 { 0 } else { 16 });
+const A_K32_NIBBLE: FragmentPosition = |l, i| (g(l) + row_half(i < 8), t(l) * 8 + (i & 7));
 const A_K64: FragmentPosition =
-    |l, i| (g(l) + lower(i < 8 || (16..24).contains(&i)), t(l) * 8 + (i & 7) + if i < 16 { 0 } else { 32 });
+    |l, i| (g(l) + row_half(i < 8 || (16..24).contains(&i)), t(l) * 8 + (i & 7) + if i < 16 { 0 } else { 32 });
 
 const A_M8K128: FragmentPosition = |l, i| (g(l), t(l) * 32 + i);
-const A_K128: FragmentPosition = |l, i| (g(l) + lower(i < 32), t(l) * 32 + (i & 31));
+const A_K128: FragmentPosition = |l, i| (g(l) + row_half(i < 32), t(l) * 32 + (i & 31));
 const A_K256: FragmentPosition =
-    |l, i| (g(l) + lower(i < 32 || (64..96).contains(&i)), t(l) * 32 + (i & 31) + if i < 64 { 0 } else { 128 });
+    |l, i| (g(l) + row_half(i < 32 || (64..96).contains(&i)), t(l) * 32 + (i & 31) + if i < 64 { 0 } else { 128 });
 
 const B_K4: FragmentPosition = |l, _| (t(l), g(l));
 const B_K8_HALF: FragmentPosition = |l, i| (t(l) * 2 + i, g(l));
@@ -53,7 +56,7 @@ const B_K128: FragmentPosition = |l, i| (t(l) * 32 + i, g(l));
 const B_K256: FragmentPosition = |l, i| (t(l) * 32 + (i & 31) + if i < 32 { 0 } else { 128 }, g(l));
 
 const C_M8: FragmentPosition = |l, i| (g(l), t(l) * 2 + i);
-const C: FragmentPosition = |l, i| (g(l) + lower(i < 2), t(l) * 2 + (i & 1));
+const C: FragmentPosition = |l, i| (g(l) + row_half(i < 2), t(l) * 2 + (i & 1));
 
 struct Mma {
     m: usize,
@@ -74,10 +77,10 @@ const fn mma(m: usize, k: usize, ty: (Type, Type), a: FragmentPosition, b: Fragm
     };
     Mma { m, k, a: (ty.0, a), b: (ty.1, b), d: (d, bits), c: if m == 8 { C_M8 } else { C }, kind: "" }
 }
-const fn counted(m: usize, k: usize, a: FragmentPosition, b: FragmentPosition, how: &'static str) -> Mma {
-    Mma { kind: how, ..mma(m, k, (B1, B1), a, b, "s32") }
+const fn bit_mma(m: usize, k: usize, a: FragmentPosition, b: FragmentPosition, operation: &'static str) -> Mma {
+    Mma { kind: operation, ..mma(m, k, (B1, B1), a, b, "s32") }
 }
-const fn mixed(a: Type, b: Type, d: &'static str) -> Mma {
+const fn f8f6f4_mma(a: Type, b: Type, d: &'static str) -> Mma {
     Mma { kind: ".kind::f8f6f4", ..mma(16, 32, (a, b), A_K32, B_K32, d) }
 }
 
@@ -104,13 +107,13 @@ const MMA: &[Mma] = &[
     mma(8, 32, (U4, S4), A_M8K32, B_K32_NIBBLE, "s32"),
     mma(16, 32, (S4, S4), A_K32_NIBBLE, B_K32_NIBBLE, "s32"),
     mma(16, 64, (S4, U4), A_K64, B_K64, "s32"),
-    counted(8, 128, A_M8K128, B_K128, ".and.popc"),
-    counted(16, 128, A_K128, B_K128, ".xor.popc"),
-    counted(16, 256, A_K256, B_K256, ".and.popc"),
-    counted(16, 256, A_K256, B_K256, ".xor.popc"),
-    mixed(E3M2, E2M3, "f32"),
-    mixed(E2M1_BYTE, E4M3, "f16"),
-    mixed(E2M3, E2M1_BYTE, "f32"),
+    bit_mma(8, 128, A_M8K128, B_K128, ".and.popc"),
+    bit_mma(16, 128, A_K128, B_K128, ".xor.popc"),
+    bit_mma(16, 256, A_K256, B_K256, ".and.popc"),
+    bit_mma(16, 256, A_K256, B_K256, ".xor.popc"),
+    f8f6f4_mma(E3M2, E2M3, "f32"),
+    f8f6f4_mma(E2M1_BYTE, E4M3, "f16"),
+    f8f6f4_mma(E2M3, E2M1_BYTE, "f32"),
 ];
 
 #[test]
@@ -130,8 +133,8 @@ fn mma_shapes() {
                 registers.set(lane, na + nb, index, d.1, accumulator(d.0, accumulators[row][column]));
             }
         }
-        let (kind, how) = if kind.ends_with("popc") { ("", kind) } else { (kind, "") };
-        let name = format!("mma.sync.aligned.m{m}n8k{k}.row.col{kind}.{}.{}.{}.{}{how}", d.0, a.0.name, b.0.name, d.0);
+        let (kind, operation) = if kind.ends_with("popc") { ("", kind) } else { (kind, "") };
+        let name = format!("mma.sync.aligned.m{m}n8k{k}.row.col{kind}.{}.{}.{}.{}{operation}", d.0, a.0.name, b.0.name, d.0);
         let double = d.0 == "f64";
         let vector = |first: usize, count: usize| match double {
             true => {
@@ -157,7 +160,7 @@ fn mma_shapes() {
         for lane in 0..32 {
             for index in 0..m * 8 / 32 {
                 let (row, column) = c(lane, index);
-                let pair = |x: i64, y: i64| if how == ".xor.popc" { x ^ y } else { x * y };
+                let pair = |x: i64, y: i64| if operation == ".xor.popc" { x ^ y } else { x * y };
                 let product: i64 = (0..k).map(|at| pair(left[row][at], right[at][column])).sum();
                 let expected = accumulator(d.0, accumulators[row][column] + product);
                 let got = Registers::get(&out, nc, lane, index, d.1);

@@ -8,8 +8,8 @@ use support::registers::*;
 /// A matrix in shared memory: the byte offset of element (row, k), and the descriptor's leading offset, stride offset and swizzle.
 struct Layout {
     name: &'static str,
-    /// Whether M or N is the contiguous dimension, not K.
-    major_rows: bool,
+    /// Whether the contiguous dimension is M or N instead of K.
+    is_mn_major: bool,
     swizzle: u64,
     leading: u64,
     stride: u64,
@@ -17,8 +17,8 @@ struct Layout {
     position: fn(usize, usize) -> usize,
 }
 
-/// The swizzle exchanges 16-byte units according to the number of the 128-byte row.
-const fn exchange(address: usize, mask: usize) -> usize {
+/// Applies a swizzle: XORs the index of the 16-byte unit with the masked index of the 128-byte row.
+const fn swizzled(address: usize, mask: usize) -> usize {
     address ^ ((address >> 7 & mask) << 4)
 }
 
@@ -26,7 +26,7 @@ const LAYOUTS: &[Layout] = &[
     // Eight rows of 16 bytes are contiguous. The second 16 bytes are 2048 bytes away, the next eight rows 128 bytes.
     Layout {
         name: "rows, no swizzle",
-        major_rows: false,
+        is_mn_major: false,
         swizzle: 0,
         leading: 2048,
         stride: 128,
@@ -34,40 +34,40 @@ const LAYOUTS: &[Layout] = &[
     },
     Layout {
         name: "rows of 32 bytes",
-        major_rows: false,
+        is_mn_major: false,
         swizzle: 3,
         leading: 16,
         stride: 256,
-        position: |row, byte| exchange(row * 32 + byte, 1),
+        position: |row, byte| swizzled(row * 32 + byte, 1),
     },
     Layout {
         name: "rows of 64 bytes",
-        major_rows: false,
+        is_mn_major: false,
         swizzle: 2,
         leading: 16,
         stride: 512,
-        position: |row, byte| exchange(row * 64 + byte, 3),
+        position: |row, byte| swizzled(row * 64 + byte, 3),
     },
     Layout {
         name: "rows of 128 bytes",
-        major_rows: false,
+        is_mn_major: false,
         swizzle: 1,
         leading: 16,
         stride: 1024,
-        position: |row, byte| exchange(row * 128 + byte, 7),
+        position: |row, byte| swizzled(row * 128 + byte, 7),
     },
     // MN-major: 128 bytes along the rows for eight K indices are contiguous. The next 128 bytes along the rows are 2048 bytes away.
     Layout {
         name: "columns of 128 bytes",
-        major_rows: true,
+        is_mn_major: true,
         swizzle: 1,
         leading: 2048,
         stride: 1024,
-        position: |byte, k| exchange(byte / 128 * 2048 + k / 8 * 1024 + k % 8 * 128 + byte % 128, 7),
+        position: |byte, k| swizzled(byte / 128 * 2048 + k / 8 * 1024 + k % 8 * 128 + byte % 128, 7),
     },
 ];
 
-/// A and B in an image of shared memory: A at 0, B at half of it.
+/// The contents of shared memory with A at offset 0 and B in the second half, and the matrices A and B.
 fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>) {
     let size = ty.bits / 8;
     let mut bytes = vec![0u8; 2 * HALF];
@@ -77,7 +77,7 @@ fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u3
             for (at, number) in numbers.iter_mut().enumerate() {
                 *number = ty.number(row, at, salt);
                 let position =
-                    if layout.major_rows { (layout.position)(row * size, at) } else { (layout.position)(row, at * size) };
+                    if layout.is_mn_major { (layout.position)(row * size, at) } else { (layout.position)(row, at * size) };
                 bytes[start + position..][..size].copy_from_slice(&ty.encode(*number).to_le_bytes()[..size]);
             }
         }
@@ -111,7 +111,7 @@ fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_register
     let k = 256 / ty.bits;
     let (image, a, b) = image(ty, (64, n), k, layout);
     let count = 64 * n * d.1 / 32 / 128;
-    let transposed = u8::from(layout.major_rows);
+    let transposed = u8::from(layout.is_mn_major);
     let flags = match (ty.bits, left_in_registers) {
         (16, true) => format!(", 1, 1, {transposed}"),
         (16, false) => format!(", 1, 1, {transposed}, {transposed}"),
@@ -186,7 +186,7 @@ fn wgmma_layouts_of_shared_memory() {
     for layout in LAYOUTS {
         wgmma(F16, 128, ("f32", 32), layout, false);
         wgmma(BF16, 64, ("f32", 32), layout, true);
-        if !layout.major_rows {
+        if !layout.is_mn_major {
             wgmma(TF32, 16, ("f32", 32), layout, false);
             wgmma(S8, 32, ("s32", 32), layout, false);
         }

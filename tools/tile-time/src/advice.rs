@@ -5,11 +5,11 @@ use crate::sample::Sample;
 use perf_model::Machine;
 use serde::Serialize;
 
-/// Smaller gains are not reported.
-const LEAST: f64 = 0.02;
-/// If DRAM traffic is at most this multiple of compulsory traffic, the report does not advise to read less: the rest is partial
+/// The report omits smaller gains.
+const MIN_GAIN: f64 = 0.02;
+/// If DRAM traffic is at most this multiple of compulsory traffic, the report does not advise to read less: the excess is partial
 /// sectors and lines that are read twice.
-const MORE_THAN_FLOOR: f64 = 1.1;
+const MAX_EXCESS_TRAFFIC: f64 = 1.1;
 
 #[derive(Serialize)]
 pub(crate) struct Advice {
@@ -25,12 +25,12 @@ pub(crate) struct Advice {
 pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Vec<Advice> {
     let mut list: Vec<Advice> = what_ifs(machine)
         .into_iter()
-        .filter(|(if_, ..)| *if_ != DRAM || !at_floor(sample, now))
+        .filter(|(if_, ..)| *if_ != DRAM || !is_at_compulsory_traffic(sample, now))
         .map(|(if_, how, what_if, machine)| {
             let then = predict_with(sample, &machine, what_if, false);
             Advice { if_, how, gain: 1.0 - then.cycles / now.cycles }
         })
-        .filter(|advice| advice.gain >= LEAST)
+        .filter(|advice| advice.gain >= MIN_GAIN)
         .collect();
     list.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     list
@@ -39,8 +39,8 @@ pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Ve
 const DRAM: &str = "unlimited DRAM bandwidth";
 
 /// Returns whether DRAM traffic is close to compulsory, so that another CTA order or larger tiles cannot reduce it.
-fn at_floor(sample: &Sample, now: &Prediction) -> bool {
-    now.memory_bytes <= MORE_THAN_FLOOR * sample.compulsory()
+fn is_at_compulsory_traffic(sample: &Sample, now: &Prediction) -> bool {
+    now.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
 }
 
 fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machine)> {

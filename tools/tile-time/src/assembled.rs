@@ -72,7 +72,7 @@ impl Assembled {
     }
 
     /// Computes the occupancy of kernels whose thread count is known.
-    pub(crate) fn reside(&mut self, machine: &Machine) {
+    pub(crate) fn compute_occupancy(&mut self, machine: &Machine) {
         for kernel in &mut self.kernels {
             let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
             let shared = kernel.shared_bytes as f64;
@@ -82,7 +82,7 @@ impl Assembled {
         }
     }
 
-    /// The registers of a kernel, and its spills, which require a listing.
+    /// The registers of a kernel, and its spills, which only a listing shows.
     pub(crate) fn registers(&self, entry: &str) -> Result<Registers> {
         let kernel = self.kernels.iter().find(|kernel| kernel.name == entry);
         let missing = || Diagnostic::invalid("TIM005", format!("the cubin lacks the kernel '{entry}' of the PTX"));

@@ -7,11 +7,11 @@ use perf_model::Machine;
 use simulator::program::{Op, Program, RegSlot, Space};
 
 /// Bytes of a machine instruction.
-const INSTRUCTION: f64 = 16.0;
+const INSTRUCTION_BYTES: f64 = 16.0;
 
 /// Line size of the instruction caches, at least one instruction.
 pub(crate) fn line_bytes(machine: &Machine) -> f64 {
-    machine.code.line.max(INSTRUCTION)
+    machine.code.line.max(INSTRUCTION_BYTES)
 }
 
 pub(crate) struct Code {
@@ -20,16 +20,16 @@ pub(crate) struct Code {
     pub(crate) operands: Vec<(Box<[RegSlot]>, Box<[RegSlot]>)>,
     /// Whether an instruction generates no machine code: a copy, a register pair, a parameter.
     pub(crate) folded: Vec<bool>,
-    /// Latency in cycles as an assembler assumes it, with a guess for memory.
-    pub(crate) estimate: Vec<f64>,
+    /// Latency in cycles that the assembler assumes when it orders instructions. For memory it is that of an L2 hit.
+    pub(crate) assumed_latency: Vec<f64>,
     /// Spill instructions per executed instruction.
     pub(crate) spills: Vec<f32>,
     /// The starts of basic blocks, and the end of the program.
-    pub(crate) blocks: Vec<u32>,
-    /// Branches that the assembler replaces by predication.
+    pub(crate) block_starts: Vec<u32>,
+    /// Whether an instruction is a branch that the assembler replaces by predication.
     pub(crate) if_conversion: Vec<bool>,
     /// The starts of scheduling regions, and the end of the program. A region is a basic block, extended across converted branches.
-    pub(crate) block_starts: Vec<u32>,
+    pub(crate) region_starts: Vec<u32>,
     /// For each position of a scheduling region, the instruction that issues there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
@@ -73,10 +73,11 @@ impl Code {
             }
         }
         let operands = operands.into_iter().map(|(reads, writes)| (reads.into_boxed_slice(), writes.into_boxed_slice())).collect();
-        let estimate = program.code.iter().zip(&costs).map(|(instr, cost)| guess(&instr.op, cost, machine)).collect();
+        let assumed_latency =
+            program.code.iter().zip(&costs).map(|(instr, cost)| latency_assumed_by_assembler(&instr.op, cost, machine)).collect();
         let folds = |op: &Op| {
             let param = matches!(op, Op::Load { space: Space::Param, .. });
-            param || matches!(op, Op::Lane { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
+            param || matches!(op, Op::Elementwise { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
         };
         let folded = program.code.iter().zip(&costs).map(|(instr, cost)| cost.slots == 0.0 && folds(&instr.op)).collect();
         let loops = loops(program);
@@ -85,10 +86,10 @@ impl Code {
             folded,
             costs,
             operands,
-            estimate,
+            assumed_latency,
             spills: vec![0.0; program.code.len()],
-            blocks: blocks(program, |_| false),
-            block_starts: blocks(program, |pc| if_conversion[pc]),
+            block_starts: starts(program, |_| false),
+            region_starts: starts(program, |pc| if_conversion[pc]),
             if_conversion,
             order: Vec::new(),
             loops,
@@ -99,7 +100,7 @@ impl Code {
         let (mut bytes, line) = (0.0, line_bytes(machine));
         for &pc in &code.order {
             code.lines[pc as usize] = (bytes / line) as u32;
-            bytes += INSTRUCTION * code.costs[pc as usize].slots;
+            bytes += INSTRUCTION_BYTES * code.costs[pc as usize].slots;
         }
         code.line_count = ((bytes / line) as u32).saturating_add(1);
         code
@@ -111,7 +112,7 @@ impl Code {
     }
 }
 
-fn guess(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
+fn latency_assumed_by_assembler(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
     match op {
         Op::Load { space: Space::Param, .. } => 0.0,
         Op::Load { space: Space::Global | Space::Generic, .. } => machine.global.l2_latency,
@@ -123,13 +124,13 @@ fn guess(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
     }
 }
 
-/// The starts of single-entry, single-exit code ranges, without the branches for which `none` holds.
-fn blocks(program: &Program, none: impl Fn(usize) -> bool) -> Vec<u32> {
+/// The starts of straight-line code ranges, and the end of the program. Branches for which `is_ignored` holds do not end a range.
+fn starts(program: &Program, is_ignored: impl Fn(usize) -> bool) -> Vec<u32> {
     let mut starts = vec![true];
     starts.resize(program.code.len() + 1, false);
     for (pc, instr) in program.code.iter().enumerate() {
         match &instr.op {
-            Op::Branch { .. } if none(pc) => {}
+            Op::Branch { .. } if is_ignored(pc) => {}
             Op::Branch { target } => {
                 starts[*target as usize] = true;
                 starts[pc + 1] = true;

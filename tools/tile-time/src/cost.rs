@@ -8,8 +8,9 @@ use simulator::program::{Instr, MmaOp, Op, Program, Space};
 /// A unit of an SM sub-partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
-    /// FMA: either half, or the heavy half that also executes integer multiplies and packed pairs.
+    /// Either half of the FMA unit.
     Fma,
+    /// The half of the FMA unit that also executes integer multiplies and packed pairs.
     Heavy,
     Integer,
     /// Special functions, conversions, counts of bits.
@@ -40,14 +41,15 @@ impl Unit {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
-    /// Number of machine instructions; zero for folded instructions.
+    /// Issue slots: the number of machine instructions; zero for folded instructions.
     pub(crate) slots: f64,
+    /// The units, and the cycles for which the instruction occupies each.
     pub(crate) uses: Vec<(Unit, f64)>,
     /// Latency in cycles.
     pub(crate) latency: f64,
 }
 
-/// Building blocks of costs.
+/// The costs of one or more machine instructions on a unit.
 struct Table<'a> {
     machine: &'a Machine,
 }
@@ -57,33 +59,33 @@ impl Table<'_> {
     fn interval(rate: f64) -> f64 {
         128.0 / rate.max(0.01)
     }
-    fn of(&self, unit: Unit, rate: f64, latency: f64, count: f64) -> Cost {
+    fn unit_cost(&self, unit: Unit, rate: f64, latency: f64, count: f64) -> Cost {
         Cost { slots: count, uses: vec![(unit, count * Self::interval(rate))], latency: latency + (count - 1.0).max(0.0) * 2.0 }
     }
     fn float(&self, count: f64) -> Cost {
-        self.of(Unit::Fma, self.machine.rate.f32, self.machine.latency.f32, count)
+        self.unit_cost(Unit::Fma, self.machine.rate.f32, self.machine.latency.f32, count)
     }
     fn logic(&self, count: f64) -> Cost {
-        self.of(Unit::Integer, self.machine.rate.logic, self.machine.latency.integer, count)
+        self.unit_cost(Unit::Integer, self.machine.rate.logic, self.machine.latency.integer, count)
     }
     fn add(&self, count: f64) -> Cost {
-        self.of(Unit::Integer, self.machine.rate.add, self.machine.latency.integer, count)
+        self.unit_cost(Unit::Integer, self.machine.rate.add, self.machine.latency.integer, count)
     }
     fn multiply(&self, count: f64) -> Cost {
-        self.of(Unit::Heavy, self.machine.rate.multiply, self.machine.latency.multiply, count)
+        self.unit_cost(Unit::Heavy, self.machine.rate.multiply, self.machine.latency.multiply, count)
     }
     fn special(&self, count: f64) -> Cost {
-        self.of(Unit::Special, self.machine.rate.special, self.machine.latency.special, count)
+        self.unit_cost(Unit::Special, self.machine.rate.special, self.machine.latency.special, count)
     }
     fn double(&self, count: f64) -> Cost {
-        let mut cost = self.of(Unit::Double, self.machine.rate.f64, self.machine.latency.f64, count);
+        let mut cost = self.unit_cost(Unit::Double, self.machine.rate.f64, self.machine.latency.f64, count);
         cost.latency = self.machine.latency.f64 * count;
         cost
     }
 }
 
-/// Appends a dependent instruction to a cost.
-fn then(mut first: Cost, second: Cost) -> Cost {
+/// The cost of an instruction followed by one that depends on it.
+fn followed_by(mut first: Cost, second: Cost) -> Cost {
     first.slots += second.slots;
     for (unit, cycles) in second.uses {
         match first.uses.iter_mut().find(|(other, _)| *other == unit) {
@@ -101,7 +103,7 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
     let name = &program.names[instr.name as usize];
     match &instr.op {
         Op::Mma(op) => mma_cost(op, name, machine),
-        // The engine charges the shared-memory port, because it knows the bank conflicts.
+        // `engine` adds the time of the shared-memory port, because the recorded events have the bank conflicts.
         Op::Load { space: Space::Param, .. } => Cost::default(),
         Op::Load { .. }
         | Op::Store { .. }
@@ -109,10 +111,10 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
         | Op::CopyAsync { .. }
         | Op::LoadMatrix { .. }
         | Op::StoreMatrix { .. } => Cost { slots: 1.0, uses: vec![(Unit::Memory, 1.0)], latency: machine.latency.integer },
-        Op::Shuffle { .. } => table.of(Unit::Memory, machine.rate.shuffle * 4.0, machine.latency.shuffle, 1.0),
-        Op::Vote { .. } | Op::ActiveMask { .. } => table.of(Unit::Integer, machine.rate.vote, machine.latency.vote, 1.0),
+        Op::Shuffle { .. } => table.unit_cost(Unit::Memory, machine.rate.shuffle * 4.0, machine.latency.shuffle, 1.0),
+        Op::Vote { .. } | Op::ActiveMask { .. } => table.unit_cost(Unit::Integer, machine.rate.vote, machine.latency.vote, 1.0),
         Op::Match { .. } => Cost { latency: 375.0, ..table.special(10.0) },
-        Op::Reduce { .. } => table.of(Unit::Special, machine.rate.redux, machine.latency.redux, 1.0),
+        Op::Reduce { .. } => table.unit_cost(Unit::Special, machine.rate.redux, machine.latency.redux, 1.0),
         Op::Elect { .. } => Cost { latency: machine.sync.elect, ..table.logic(1.0) },
         Op::WarpSync { .. } => Cost { slots: 1.0, uses: vec![], latency: machine.sync.warp },
         Op::Move { src, .. } => match program.specials.iter().any(|(slot, _)| slot == src) {
@@ -122,9 +124,9 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
         Op::Pack { .. } | Op::Unpack { .. } => half_moves(&instr.op, &table),
         Op::Select { .. } => {
             let wide = if name.ends_with("64") { 2.0 } else { 1.0 };
-            table.of(Unit::Integer, machine.rate.select, machine.latency.integer, wide)
+            table.unit_cost(Unit::Integer, machine.rate.select, machine.latency.integer, wide)
         }
-        Op::Lane { .. } => by_name(name, &table),
+        Op::Elementwise { .. } => elementwise_cost(name, &table),
         Op::MapToCta { .. } | Op::CtaRank { .. } => table.logic(1.0),
         Op::Nothing => match name.split('.').next() {
             Some("fence" | "membar" | "setmaxnreg" | "prefetch" | "griddepcontrol") => Cost { slots: 1.0, ..Cost::default() },
@@ -132,7 +134,7 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
         },
         Op::Call { .. } => table.logic(40.0),
         Op::Clock { .. } => Cost { slots: 1.0, uses: vec![], latency: machine.latency.special_register },
-        // Engines, barriers and control: one instruction; the engine adds the rest.
+        // Asynchronous work, barriers and control: one instruction. `engine` adds the time of the work and of waits.
         _ => Cost { slots: 1.0, uses: vec![], latency: machine.latency.integer },
     }
 }
@@ -146,7 +148,7 @@ fn half_moves(op: &Op, table: &Table) -> Cost {
     }
 }
 
-fn by_name(name: &str, table: &Table) -> Cost {
+fn elementwise_cost(name: &str, table: &Table) -> Cost {
     let words: Vec<&str> = name.split('.').collect();
     let has = |word: &str| words.contains(&word);
     let last = words.last().copied().unwrap_or("");
@@ -157,56 +159,56 @@ fn by_name(name: &str, table: &Table) -> Cost {
     let half = matches!(last, "f16" | "bf16" | "f16x2" | "bf16x2");
     let float = last == "f32";
     let pair = last == "f32x2";
-    let half_op = |count: f64| table.of(Unit::Heavy, machine.rate.half2, machine.latency.half2, count);
+    let half_op = |count: f64| table.unit_cost(Unit::Heavy, machine.rate.half2, machine.latency.half2, count);
     let ftz = has("ftz");
     match words[0] {
         "add" | "sub" | "mul" | "fma" | "mad" if float => table.float(1.0),
-        "add" | "sub" | "mul" | "fma" if pair => table.of(Unit::Heavy, machine.rate.f32x2, machine.latency.f32, 1.0),
+        "add" | "sub" | "mul" | "fma" if pair => table.unit_cost(Unit::Heavy, machine.rate.f32x2, machine.latency.f32, 1.0),
         "add" | "sub" | "mul" | "fma" | "min" | "max" if half => half_op(1.0),
         "add" | "sub" | "mul" | "fma" | "mad" if double => table.double(1.0),
         "min" | "max" if double => table.double(2.0),
-        "min" | "max" if float => table.of(Unit::Integer, machine.rate.f32_compare, machine.latency.integer, 1.0),
+        "min" | "max" if float => table.unit_cost(Unit::Integer, machine.rate.f32_compare, machine.latency.integer, 1.0),
         // Negation and absolute value are operand modifiers.
         "neg" | "abs" if float || half || double => Cost::default(),
         "copysign" => table.logic(1.0),
         "add" | "sub" | "addc" | "subc" => table.add(scale),
         "neg" | "abs" => table.add(scale),
-        "min" | "max" => table.of(Unit::Integer, machine.rate.compare, machine.latency.integer, 2.0 * scale - 1.0),
+        "min" | "max" => table.unit_cost(Unit::Integer, machine.rate.compare, machine.latency.integer, 2.0 * scale - 1.0),
         "mul" if has("wide") || has("hi") && !wide => table.multiply(1.0),
         "mul" if wide => table.multiply(if has("hi") { 10.0 } else { 3.0 }),
         "mul" | "mul24" => table.multiply(1.0),
         "mad" if wide && !has("wide") => table.multiply(3.0),
         "mad" | "mad24" | "madc" => table.multiply(1.0),
         "dp4a" | "dp2a" => table.multiply(1.0),
-        "div" | "rem" if wide && !double => then(table.special(2.0), table.add(70.0)),
+        "div" | "rem" if wide && !double => followed_by(table.special(2.0), table.add(70.0)),
         "div" | "rem" if !float && !double && !half => {
-            then(table.special(1.0), table.add(if words[0] == "rem" { 22.0 } else { 20.0 }))
+            followed_by(table.special(1.0), table.add(if words[0] == "rem" { 22.0 } else { 20.0 }))
         }
-        "div" if has("approx") => then(table.special(1.0), table.float(if ftz { 1.0 } else { 4.0 })),
-        "div" if has("full") => then(table.special(1.0), table.float(8.0)),
-        "div" if double => then(table.special(1.0), table.double(10.0)),
-        "div" => then(table.special(1.0), table.float(13.0)),
-        "rcp" | "sqrt" | "rsqrt" if double => then(table.special(1.0), table.double(8.0)),
-        "rcp" if has("approx") => then(table.special(1.0), table.float(if ftz { 0.0 } else { 2.0 })),
-        "rsqrt" | "lg2" if !half => then(table.special(1.0), table.float(if ftz { 0.0 } else { 3.0 })),
-        "sqrt" if has("approx") => then(table.special(1.0), table.float(if ftz { 1.0 } else { 3.0 })),
-        "sqrt" => then(table.special(1.0), table.float(11.0)),
-        "rcp" => then(table.special(1.0), table.float(7.0)),
-        "sin" | "cos" => then(table.float(1.0), table.special(1.0)),
+        "div" if has("approx") => followed_by(table.special(1.0), table.float(if ftz { 1.0 } else { 4.0 })),
+        "div" if has("full") => followed_by(table.special(1.0), table.float(8.0)),
+        "div" if double => followed_by(table.special(1.0), table.double(10.0)),
+        "div" => followed_by(table.special(1.0), table.float(13.0)),
+        "rcp" | "sqrt" | "rsqrt" if double => followed_by(table.special(1.0), table.double(8.0)),
+        "rcp" if has("approx") => followed_by(table.special(1.0), table.float(if ftz { 0.0 } else { 2.0 })),
+        "rsqrt" | "lg2" if !half => followed_by(table.special(1.0), table.float(if ftz { 0.0 } else { 3.0 })),
+        "sqrt" if has("approx") => followed_by(table.special(1.0), table.float(if ftz { 1.0 } else { 3.0 })),
+        "sqrt" => followed_by(table.special(1.0), table.float(11.0)),
+        "rcp" => followed_by(table.special(1.0), table.float(7.0)),
+        "sin" | "cos" => followed_by(table.float(1.0), table.special(1.0)),
         "tanh" => table.special(1.0),
         "ex2" => {
-            let ex2 = table.of(Unit::Special, machine.rate.ex2, machine.latency.special, 1.0);
-            if float && !ftz { then(table.float(3.0), ex2) } else { ex2 }
+            let ex2 = table.unit_cost(Unit::Special, machine.rate.ex2, machine.latency.special, 1.0);
+            if float && !ftz { followed_by(table.float(3.0), ex2) } else { ex2 }
         }
-        "popc" | "clz" | "brev" | "bfind" => table.of(Unit::Special, machine.rate.popc, machine.latency.convert, scale),
+        "popc" | "clz" | "brev" | "bfind" => table.unit_cost(Unit::Special, machine.rate.popc, machine.latency.convert, scale),
         "setp" | "set" if double => table.double(1.0),
         "setp" | "set" if half => half_op(1.0),
-        "setp" | "set" if float => table.of(Unit::Integer, machine.rate.f32_compare, machine.latency.predicate, 1.0),
+        "setp" | "set" if float => table.unit_cost(Unit::Integer, machine.rate.f32_compare, machine.latency.predicate, 1.0),
         "setp" | "set" => Cost {
             latency: machine.latency.predicate,
-            ..table.of(Unit::Integer, machine.rate.compare, machine.latency.integer, scale)
+            ..table.unit_cost(Unit::Integer, machine.rate.compare, machine.latency.integer, scale)
         },
-        "selp" | "slct" => table.of(Unit::Integer, machine.rate.select, machine.latency.integer, scale),
+        "selp" | "slct" => table.unit_cost(Unit::Integer, machine.rate.select, machine.latency.integer, scale),
         "and" | "or" | "xor" | "not" if last == "pred" => Cost { latency: machine.latency.integer, ..table.logic(0.5) },
         "shl" | "shr" if wide => table.logic(2.0),
         "cvt" => convert(&words, table),
@@ -231,13 +233,13 @@ fn convert(words: &[&str], table: &Table) -> Cost {
         },
         // Saturation.
         (true, true) if to == from && words.contains(&"sat") => table.float(1.0),
-        (true, true) if to == from => table.of(Unit::Special, machine.rate.convert_integer, machine.latency.convert, 1.0),
+        (true, true) if to == from => table.unit_cost(Unit::Special, machine.rate.convert_integer, machine.latency.convert, 1.0),
         (true, true) if to == "f64" || from == "f64" => table.double(2.0),
         // Widening halves is a shift or a multiply-add.
         (true, true) if to == "f32" && matches!(from, "bf16" | "f16") => table.logic(1.0),
         (true, true) if to == "tf32" => table.logic(1.0),
-        (true, true) => table.of(Unit::Integer, machine.rate.convert_half, machine.latency.integer + 2.0, 1.0),
-        _ => table.of(Unit::Special, machine.rate.convert_integer, machine.latency.convert, 1.0),
+        (true, true) => table.unit_cost(Unit::Integer, machine.rate.convert_half, machine.latency.integer + 2.0, 1.0),
+        _ => table.unit_cost(Unit::Special, machine.rate.convert_integer, machine.latency.convert, 1.0),
     }
 }
 

@@ -4,20 +4,20 @@
 //! the assembler schedules across it, and for example conditional loads are in flight together. Predicated-off instructions still
 //! issue.
 //!
-//! A branch is converted if all skipped instructions can be predicated: no barrier, wait or exit, at most `MOST` machine
+//! A branch is converted if all skipped instructions can be predicated: no barrier, wait or exit, at most `MAX_PREDICATED` machine
 //! instructions, and no other branch into the range. Nested converted branches to the same target are allowed, as for conditions of
 //! two parts.
 
 use crate::cost::Cost;
-use crate::order::{Kind, kind};
+use crate::order::{OrderKind, order_kind};
 use simulator::program::{Op, Program};
 
 /// The threshold that NVIDIA's programming guide stated for divergent conditions. Today's assembler uses its own heuristics.
-const MOST: f64 = 7.0;
+const MAX_PREDICATED: f64 = 7.0;
 
 /// The branches that the assembler converts.
 pub(crate) fn if_conversion(program: &Program, costs: &[Cost]) -> Vec<bool> {
-    let mut if_conversion: Vec<bool> = (0..program.code.len()).map(|pc| short(program, costs, pc)).collect();
+    let mut if_conversion: Vec<bool> = (0..program.code.len()).map(|pc| is_convertible(program, costs, pc)).collect();
     // A branch into the range prevents conversion. The unconverted branch may in turn enter another range, so iterate.
     loop {
         let mut entered = vec![0u32; program.code.len() + 1];
@@ -38,11 +38,11 @@ pub(crate) fn if_conversion(program: &Program, costs: &[Cost]) -> Vec<bool> {
             {
                 // The skipped range is after the branch and before the target. The target does not start a basic block either.
                 let inside = &program.code[pc + 1..target as usize];
-                let whole = (pc + 1..target as usize).zip(inside).all(|(at, instr)| match instr.op {
+                let is_closed = (pc + 1..target as usize).zip(inside).all(|(at, instr)| match instr.op {
                     Op::Branch { target: other } => if_conversion[at] && other == target,
                     _ => true,
                 });
-                if !whole || entered[target as usize] != entered[pc] {
+                if !is_closed || entered[target as usize] != entered[pc] {
                     if_conversion[pc] = false;
                     changed = true;
                 }
@@ -54,7 +54,8 @@ pub(crate) fn if_conversion(program: &Program, costs: &[Cost]) -> Vec<bool> {
     }
 }
 
-fn short(program: &Program, costs: &[Cost], pc: usize) -> bool {
+/// Whether a branch is forward and conditional, over few instructions that can all be predicated.
+fn is_convertible(program: &Program, costs: &[Cost], pc: usize) -> bool {
     let instr = &program.code[pc];
     let Op::Branch { target } = instr.op else { return false };
     let target = target as usize;
@@ -62,12 +63,14 @@ fn short(program: &Program, costs: &[Cost], pc: usize) -> bool {
         return false;
     }
     let inside = pc + 1..target;
-    let can = |at: usize| match &program.code[at].op {
+    let can_be_predicated = |at: usize| match &program.code[at].op {
         Op::Branch { target: other } => *other as usize == target && program.code[at].guard.is_some(),
-        op => !matches!(kind(op), Kind::Fence | Kind::End),
+        op => !matches!(order_kind(op), OrderKind::Fence | OrderKind::End),
     };
     let issued = |at: usize| if matches!(program.code[at].op, Op::Branch { .. }) { 0.0 } else { costs[at].slots };
-    inside.len() <= 4 * MOST as usize && inside.clone().all(can) && inside.map(issued).sum::<f64>() <= MOST
+    inside.len() <= 4 * MAX_PREDICATED as usize
+        && inside.clone().all(can_be_predicated)
+        && inside.map(issued).sum::<f64>() <= MAX_PREDICATED
 }
 
 #[cfg(test)]

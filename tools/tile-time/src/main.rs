@@ -84,10 +84,10 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     registers: Option<u32>,
     /// With --registers: number of spill instructions, and stack bytes per thread
-    #[arg(long, value_name = "N,BYTES", requires = "registers", value_parser = spills)]
+    #[arg(long, value_name = "N,BYTES", requires = "registers", value_parser = parse_spills)]
     spills: Option<(u32, u32)>,
     /// Threads per CTA, for kernels that do not declare it
-    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = block)]
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = parse_block)]
     block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory of the launch
     #[arg(long, value_name = "BYTES")]
@@ -97,7 +97,7 @@ struct Arguments {
     instruction_limit: u64,
 }
 
-fn block(text: &str) -> std::result::Result<[u32; 3], String> {
+fn parse_block(text: &str) -> std::result::Result<[u32; 3], String> {
     let mut dims = [1; 3];
     for (index, part) in text.split(',').enumerate() {
         let dim = dims.get_mut(index).ok_or("a block has three dimensions")?;
@@ -106,7 +106,7 @@ fn block(text: &str) -> std::result::Result<[u32; 3], String> {
     Ok(dims)
 }
 
-fn spills(text: &str) -> std::result::Result<(u32, u32), String> {
+fn parse_spills(text: &str) -> std::result::Result<(u32, u32), String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is not a number"));
     let (moves, bytes) = text.split_once(',').ok_or("expected two numbers separated by a comma")?;
     Ok((number(moves)?, number(bytes)?))
@@ -120,7 +120,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let mut input = session.input()?;
     let mut assembled = None;
     if cubin::is_fatbin(&input.bytes) || is_host_file(&input.bytes) {
-        input.bytes = embedded(arguments, &input)?.ok_or_else(|| {
+        input.bytes = embedded_ptx(arguments, &input)?.ok_or_else(|| {
             Diagnostic::unsupported("TIM006", format!("{} has no PTX, and machine code cannot be executed", input.name))
         })?;
     } else if input.bytes.starts_with(b"\x7fELF") {
@@ -132,15 +132,15 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
                 let text =
                     "this cubin has no PTX, and machine code cannot be executed, so the time of a launch cannot be predicted";
                 let note = "pass its PTX with --ptx, or assemble it with `ptxas -g`, which embeds the PTX in the cubin";
-                input.bytes = embedded(arguments, &input)?.ok_or_else(|| Diagnostic::unsupported("TIM006", text).note(note))?;
+                input.bytes = embedded_ptx(arguments, &input)?.ok_or_else(|| Diagnostic::unsupported("TIM006", text).note(note))?;
             }
-            None => return resources(arguments, assembled.take()),
+            None => return report_cubin(arguments, assembled.take()),
         }
     }
     let (module, text) = ptx::open(&input.bytes, &input.name)?;
-    let machine = chip(arguments, module.target.first().map_or("", String::as_str))?;
+    let machine = machine(arguments, module.target.first().map_or("", String::as_str))?;
     if let Some(assembled) = &mut assembled {
-        assembled.reside(&machine);
+        assembled.compute_occupancy(&machine);
     }
     let sample = sample::Sample::take(&module, text, &input.name, arguments, assembled.as_ref(), &machine)?;
     let prediction = grid::predict(&sample, &machine, arguments.trace.is_some());
@@ -153,7 +153,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     }
     let advice = if arguments.no_advice { Vec::new() } else { advice::advice(&sample, &machine, &prediction) };
     let report = report::Report::new(&sample, &simulator::SourceLocations::of(text), &machine, &prediction, advice, assembled);
-    tell(arguments, &report, report::Report::text)
+    write_report(arguments, &report, report::Report::text)
 }
 
 /// Returns whether this is a host ELF file: an object, a library or an executable, which may contain fatbins.
@@ -162,8 +162,8 @@ fn is_host_file(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20).is_some_and(|machine| machine != EM_CUDA)
 }
 
-/// The PTX in a container: for the kernel of the launch, and for the highest architecture that the GPU supports.
-fn embedded(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<Vec<u8>>>> {
+/// The PTX in a fatbin, a host file or a cubin: that of the launched kernel, for the highest architecture that the GPU supports.
+fn embedded_ptx(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<Vec<u8>>>> {
     let mut found = cubin::ptx(&input.bytes, &input.name)?;
     let launch = arguments.launch.as_deref().map(common::launch::Launch::read).transpose()?;
     if let Some(entry) = launch.and_then(|launch| launch.entry) {
@@ -173,7 +173,7 @@ fn embedded(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<V
         }
     }
     if arguments.gpu.is_some() || arguments.machine.is_some() {
-        let most = chip(arguments, "")?.chip.compute_capability as u32;
+        let most = machine(arguments, "")?.chip.compute_capability as u32;
         if found.iter().any(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= most)) {
             found.retain(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= most));
         }
@@ -182,14 +182,14 @@ fn embedded(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<V
 }
 
 /// Reports the statistics of a cubin without a launch.
-fn resources(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> Result<()> {
+fn report_cubin(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> Result<()> {
     let Some(mut assembled) = assembled else { return Ok(()) };
-    assembled.reside(&chip(arguments, &assembled.target)?);
-    tell(arguments, &assembled, assembled::Assembled::text)
+    assembled.compute_occupancy(&machine(arguments, &assembled.target)?);
+    write_report(arguments, &assembled, assembled::Assembled::text)
 }
 
 /// Writes the report as text, as JSON to a file too if `--json` names one, or only as JSON for `--json -`.
-fn tell<T: serde::Serialize>(arguments: &Arguments, what: &T, text: fn(&T) -> String) -> Result<()> {
+fn write_report<T: serde::Serialize>(arguments: &Arguments, what: &T, text: fn(&T) -> String) -> Result<()> {
     if let Some(path) = &arguments.json {
         let json = serde_json::to_string_pretty(what).expect("a report is serializable") + "\n";
         if path.as_os_str() == "-" {
@@ -200,7 +200,7 @@ fn tell<T: serde::Serialize>(arguments: &Arguments, what: &T, text: fn(&T) -> St
     common::write_file(None, text(what).as_bytes())
 }
 
-fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {
+fn machine(arguments: &Arguments, target: &str) -> Result<Machine> {
     let mut machine = match (&arguments.machine, &arguments.gpu) {
         (Some(path), _) => {
             let file = common::read_file(Some(path))?;
@@ -210,7 +210,7 @@ fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {
         }
         (None, Some(name)) => Machine::named(name)?,
         (None, None) => {
-            let name = perf_model::of_target(target).ok_or_else(|| {
+            let name = perf_model::typical_chip(target).ok_or_else(|| {
                 Diagnostic::unsupported("TIM002", format!("target '{target}' has no default GPU; select one with --gpu"))
             })?;
             Machine::named(name)?

@@ -10,28 +10,29 @@ use crate::cost::{UNITS, Unit};
 use simulator::program::{Op, Program, Space};
 use std::collections::BTreeMap;
 
-/// The maximum distance by which an instruction moves up.
+/// The scheduler considers this many instructions, from the first that is not scheduled yet.
 const WINDOW: usize = 128;
 
 /// The ordering constraints of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OrderKind {
+    /// Ordered by registers only.
     Plain,
     Load,
     Store,
-    /// Ordered with all memory accesses.
+    /// A barrier, wait, fence, asynchronous copy or asynchronous MMA: keeps its place among all accesses and other fences.
     Fence,
-    /// Ordered with each other only: `wgmma` instructions with their fences and commits.
+    /// A branch or exit: stays at the end of its scheduling region.
     End,
 }
 
-pub(crate) fn kind(op: &Op) -> Kind {
+pub(crate) fn order_kind(op: &Op) -> OrderKind {
     match op {
-        Op::Load { space: Space::Param, .. } => Kind::Plain,
-        Op::Load { .. } | Op::LoadMatrix { .. } => Kind::Load,
-        Op::Store { .. } | Op::StoreMatrix { .. } => Kind::Store,
-        Op::Branch { .. } | Op::BranchIndirect { .. } | Op::Exit | Op::Trap => Kind::End,
-        Op::Lane { .. }
+        Op::Load { space: Space::Param, .. } => OrderKind::Plain,
+        Op::Load { .. } | Op::LoadMatrix { .. } => OrderKind::Load,
+        Op::Store { .. } | Op::StoreMatrix { .. } => OrderKind::Store,
+        Op::Branch { .. } | Op::BranchIndirect { .. } | Op::Exit | Op::Trap => OrderKind::End,
+        Op::Elementwise { .. }
         | Op::Move { .. }
         | Op::Select { .. }
         | Op::Pack { .. }
@@ -43,38 +44,42 @@ pub(crate) fn kind(op: &Op) -> Kind {
         | Op::MoveMatrix { .. }
         | Op::MapToCta { .. }
         | Op::CtaRank { .. }
-        | Op::ActiveMask { .. } => Kind::Plain,
-        Op::Nothing => Kind::Plain,
-        _ => Kind::Fence,
+        | Op::ActiveMask { .. } => OrderKind::Plain,
+        Op::Nothing => OrderKind::Plain,
+        _ => OrderKind::Fence,
     }
 }
 
 /// The issue order: `order[pc]` is the instruction that issues at position `pc` of its region.
 pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
     let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
-    for window in code.block_starts.windows(2) {
-        let block = window[0] as usize..window[1] as usize;
-        if block.len() > 2 {
-            schedule(program, code, block.clone(), &mut order[block]);
+    for window in code.region_starts.windows(2) {
+        let region = window[0] as usize..window[1] as usize;
+        if region.len() > 2 {
+            schedule(program, code, region.clone(), &mut order[region]);
         }
     }
     order
 }
 
 struct Node {
+    /// Dependent instructions, with the latency to each.
     successors: Vec<(usize, f64)>,
+    /// Number of unscheduled predecessors.
     waits_for: usize,
+    /// Latency of the longest path to the end of the region.
     height: f64,
+    /// The cycle from which its operands are ready.
     ready: f64,
 }
 
-fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order: &mut [u32]) {
-    let count = block.len();
+fn schedule(program: &Program, code: &Code, region: std::ops::Range<usize>, order: &mut [u32]) {
+    let count = region.len();
     let mut nodes: Vec<Node> = (0..count).map(|_| Node { successors: Vec::new(), waits_for: 0, height: 0.0, ready: 0.0 }).collect();
-    edges(program, code, block.clone(), &mut nodes);
+    edges(program, code, region.clone(), &mut nodes);
     for index in (0..count).rev() {
         let longest = nodes[index].successors.iter().map(|&(to, latency)| nodes[to].height + latency).fold(0.0, f64::max);
-        nodes[index].height = longest.max(code.costs[block.start + index].slots);
+        nodes[index].height = longest.max(code.costs[region.start + index].slots);
     }
     let mut waiting: Vec<usize> = (0..count).filter(|&index| nodes[index].waits_for == 0).collect();
     let (mut clock, mut first, mut done) = (0.0f64, 0, vec![false; count]);
@@ -87,7 +92,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
         let best = (0..waiting.len()).filter(|&at| waiting[at] < first + WINDOW).max_by(|&a, &b| {
             let key = |at: usize| {
                 let node = &nodes[waiting[at]];
-                let uses = &code.costs[block.start + waiting[at]].uses;
+                let uses = &code.costs[region.start + waiting[at]].uses;
                 let unit = uses.iter().map(|(unit, _)| units[*unit as usize]).fold(node.ready, f64::max);
                 (-(unit - clock).max(0.0), node.height)
             };
@@ -97,13 +102,13 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
         let Some(best) = best else { return };
         let index = waiting.swap_remove(best);
         done[index] = true;
-        *position = (block.start + index) as u32;
-        let slots = code.costs[block.start + index].slots;
-        let cost = &code.costs[block.start + index];
+        *position = (region.start + index) as u32;
+        let slots = code.costs[region.start + index].slots;
+        let cost = &code.costs[region.start + index];
         let start = cost.uses.iter().map(|(unit, _)| units[*unit as usize]).fold(clock.max(nodes[index].ready), f64::max);
         for (unit, cycles) in &cost.uses {
             // The port of shared memory serves four warps at a time.
-            let cycles = if *unit == Unit::Memory { 4.0 * width(&program.code[block.start + index].op) } else { *cycles };
+            let cycles = if *unit == Unit::Memory { 4.0 * min_wavefronts(&program.code[region.start + index].op) } else { *cycles };
             units[*unit as usize] = start + cycles;
         }
         clock = start + slots;
@@ -119,7 +124,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
 }
 
 /// The minimum number of shared-memory wavefronts of an access.
-fn width(op: &Op) -> f64 {
+fn min_wavefronts(op: &Op) -> f64 {
     match op {
         Op::LoadMatrix { dst, .. } => dst.len() as f64,
         Op::StoreMatrix { src, .. } => src.len() as f64,
@@ -130,7 +135,7 @@ fn width(op: &Op) -> f64 {
     }
 }
 
-fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &mut [Node]) {
+fn edges(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: &mut [Node]) {
     let mut writer: BTreeMap<u32, usize> = BTreeMap::new();
     let mut readers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let (mut fence, mut last_store, mut loads): (Option<usize>, Option<usize>, Vec<usize>) = (None, None, Vec::new());
@@ -142,11 +147,11 @@ fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &
         }
     };
     for index in 0..nodes.len() {
-        let pc = block.start + index;
+        let pc = region.start + index;
         let (reads, writes) = &code.operands[pc];
         for slot in reads.iter() {
             if let Some(&from) = writer.get(slot) {
-                add(nodes, from, index, code.estimate[block.start + from]);
+                add(nodes, from, index, code.assumed_latency[region.start + from]);
             }
         }
         for slot in writes.iter() {
@@ -161,21 +166,21 @@ fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &
         for slot in reads.iter() {
             readers.entry(*slot).or_default().push(index);
         }
-        match kind(&program.code[pc].op) {
-            Kind::Plain => {}
-            Kind::End if code.if_conversion[pc] => {}
-            Kind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
-            Kind::Load => {
+        match order_kind(&program.code[pc].op) {
+            OrderKind::Plain => {}
+            OrderKind::End if code.if_conversion[pc] => {}
+            OrderKind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
+            OrderKind::Load => {
                 fence.into_iter().chain(last_store).for_each(|from| add(nodes, from, index, 0.0));
                 loads.push(index);
                 memory.push(index);
             }
-            Kind::Store => {
+            OrderKind::Store => {
                 fence.into_iter().chain(last_store).chain(loads.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
                 last_store = Some(index);
                 memory.push(index);
             }
-            Kind::Fence => {
+            OrderKind::Fence => {
                 fence.into_iter().chain(memory.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
                 (fence, last_store) = (Some(index), None);
                 loads.clear();

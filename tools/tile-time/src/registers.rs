@@ -5,15 +5,15 @@ use crate::spilled::{self, Spilled};
 use common::{child, toolkit};
 use simulator::program::{Op, Program};
 
-/// Registers that an assembler needs in addition to the live values.
+/// Registers that the assembler needs in addition to live values.
 const OVERHEAD: u32 = 12;
 
 /// The register allocation of a kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) count: u32,
-    /// The register count of warps that raise theirs with `setmaxnreg`.
-    pub(crate) most: u32,
+    /// The register count of warps that raise theirs with `setmaxnreg.inc`; 0 if none does.
+    pub(crate) raised_count: u32,
     /// Stack bytes per thread.
     pub(crate) stack: u32,
     /// Static number of spill instructions.
@@ -21,7 +21,7 @@ pub(crate) struct Registers {
 }
 
 /// The report of `ptxas` for an entry. None if ptxas is missing or rejects the file.
-pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<Spilled>)> {
+pub(crate) fn report_of_ptxas(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<Spilled>)> {
     let ptxas = toolkit::ptxas().ok()?;
     let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
     let input = folder.path().join("k.ptx");
@@ -32,7 +32,7 @@ pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<
     let report = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     // "Compiling entry function 'name' ..." comes some lines before "Used 40 registers, ...".
     let registers = parse(report.split_once(&format!("'{entry}'"))?.1)?;
-    let places = if registers.spills > 0 { spilled::places(&cubin, entry) } else { None };
+    let places = if registers.spills > 0 { spilled::spill_places(&cubin, entry) } else { None };
     Some((registers, places))
 }
 
@@ -43,7 +43,7 @@ fn parse(report: &str) -> Option<Registers> {
     let bytes = |words: &str| before(words).unwrap_or(0);
     let spilled = bytes(" bytes spill stores").saturating_add(bytes(" bytes spill loads"));
     let count = used.split_whitespace().next()?.parse().ok()?;
-    Some(Registers { count, most: 0, stack: bytes(" bytes stack frame"), spills: spilled / 4 })
+    Some(Registers { count, raised_count: 0, stack: bytes(" bytes stack frame"), spills: spilled / 4 })
 }
 
 /// Estimates the register count from the register pressure.
@@ -54,8 +54,8 @@ pub(crate) fn estimate(pressure: &[u32]) -> u32 {
 
 /// Distributes the spills over the instructions, in proportion to the register pressure above the register count. If the pressure
 /// never exceeds the count, in proportion to the pressure.
-pub(crate) fn spread(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
-    let too_many = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.most.max(registers.count));
+pub(crate) fn spread_spills(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
+    let too_many = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.raised_count.max(registers.count));
     let most = pressure.iter().copied().max().unwrap_or(0);
     let any = (0..pressure.len()).any(|pc| too_many(pc) > 0);
     let weight = |pc: usize| match any {
@@ -68,7 +68,7 @@ pub(crate) fn spread(code: &Code, pressure: &[u32], registers: Registers) -> Vec
 }
 
 /// The largest register count of a `setmaxnreg.inc` in the text.
-pub(crate) fn raised(text: &str) -> u32 {
+pub(crate) fn max_raised_count(text: &str) -> u32 {
     let raises = text.split("setmaxnreg.inc.sync.aligned.u32").skip(1);
     raises.filter_map(|rest| rest.split(';').next()?.trim().parse().ok()).max().unwrap_or(0)
 }
@@ -77,8 +77,8 @@ pub(crate) fn raised(text: &str) -> u32 {
 /// others can be spilled around the loop.
 pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
     let words = (program.slots as usize).div_ceil(64);
-    let blocks: Vec<std::ops::Range<usize>> = code.blocks.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect();
-    let block_of = |pc: u32| code.blocks.binary_search(&pc).unwrap_or(blocks.len());
+    let blocks: Vec<std::ops::Range<usize>> = code.block_starts.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect();
+    let block_of = |pc: u32| code.block_starts.binary_search(&pc).unwrap_or(blocks.len());
     let successors: Vec<Vec<usize>> = blocks
         .iter()
         .enumerate()
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn warps_that_take_registers() {
-        assert_eq!(raised("setmaxnreg.dec.sync.aligned.u32 \t40;\nsetmaxnreg.inc.sync.aligned.u32 \t232;\n"), 232);
-        assert_eq!(raised("setmaxnreg.inc.sync.aligned.u32"), 0);
+        assert_eq!(max_raised_count("setmaxnreg.dec.sync.aligned.u32 \t40;\nsetmaxnreg.inc.sync.aligned.u32 \t232;\n"), 232);
+        assert_eq!(max_raised_count("setmaxnreg.inc.sync.aligned.u32"), 0);
     }
 }

@@ -3,7 +3,7 @@
 use crate::advice::Advice;
 use crate::assembled::Assembled;
 use crate::cost::UNITS;
-use crate::engine::{ENGINES, Engine, Spent, WHYS};
+use crate::engine::{ENGINES, Engine, InstructionTime, STALL_REASONS};
 use crate::grid::Prediction;
 use crate::sample::Sample;
 use perf_model::Machine;
@@ -74,7 +74,7 @@ struct Roofline {
 
 impl Roofline {
     fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, busy: &[Busy], seconds: f64) -> Roofline {
-        // The engines and units that compute. The others move data, issue or synchronize.
+        // The engines and units that compute. All other engines and units move data, issue or synchronize.
         const COMPUTE: [&str; 6] = [
             "float unit",
             "heavy float and multiply unit",
@@ -84,8 +84,8 @@ impl Roofline {
             "tensor memory MMAs",
         ];
         let compute = busy.iter().filter(|busy| COMPUTE.contains(&busy.unit)).map(|busy| busy.part).fold(0.0, f64::max);
-        let compute_seconds = compute * seconds * prediction.active / machine.chip.sms;
-        let bytes = sample.compulsory();
+        let compute_seconds = compute * seconds * prediction.active_sms / machine.chip.sms;
+        let bytes = sample.compulsory_traffic();
         let memory_seconds = bytes / (machine.chip.memory * 1e9);
         let stated = sample.work.as_ref().map(|work| work.flops).filter(|flops| *flops > 0.0);
         Roofline {
@@ -104,7 +104,7 @@ impl Roofline {
             self.flops.map(|flops| format!("{:.3} GFLOP, {:.1} FLOP/B; ", flops / 1e9, flops / self.bytes)).unwrap_or_default();
         let from = if self.from == "executed" { "(measured in the samples)" } else { "(stated by the launch)" };
         let (limit, percent) = (self.limited_by, 100.0 * self.reached);
-        let least = time(self.compute_seconds.max(self.memory_seconds));
+        let least = format_time(self.compute_seconds.max(self.memory_seconds));
         format!("roofline {from}: {flops}{:.3} MB; {limit}-bound minimum {least}, {percent:.0} % reached", self.bytes / 1e6)
     }
 }
@@ -175,7 +175,7 @@ impl Report {
             tflops: roofline.flops.map(|flops| flops / seconds / 1e12),
             gigabytes_per_second: Some(roofline.bytes / seconds / 1e9),
             roofline,
-            block_cycles: prediction.block,
+            block_cycles: prediction.cta,
             wave_cycles: prediction.wave,
             waves: prediction.waves,
             resident_ctas: prediction.resident_ctas,
@@ -189,7 +189,7 @@ impl Report {
             sampled_instructions: sample.instructions,
             memory_bytes: prediction.memory_bytes,
             l2_bytes: prediction.l2_bytes,
-            misses: prediction.miss,
+            misses: prediction.miss_rate,
             busy,
             warp_roles: warp_roles(sample, source_locations, prediction),
             lines: lines(sample, prediction),
@@ -206,7 +206,7 @@ impl Report {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "{} on {}", self.kernel, self.gpu)?;
-        writeln!(text, "  {:.0} cycles, {}", self.cycles, time(self.seconds))?;
+        writeln!(text, "  {:.0} cycles, {}", self.cycles, format_time(self.seconds))?;
         if let Some(tflops) = self.tflops {
             write!(text, "  {tflops:.1} TFLOP/s")?;
         }
@@ -285,7 +285,7 @@ fn waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
     Ok(())
 }
 
-pub(crate) fn time(seconds: f64) -> String {
+pub(crate) fn format_time(seconds: f64) -> String {
     match seconds {
         ..1e-3 => format!("{:.2} us", seconds * 1e6),
         ..1.0 => format!("{:.3} ms", seconds * 1e3),
@@ -305,7 +305,7 @@ fn busy(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
         busy.push(Busy { unit: name, part: statistics.engines[engine as usize] / cycles / parts });
     }
     let seconds = prediction.cycles / (machine.chip.clock * 1e6);
-    let l2 = machine.global.l2_chip_bytes.min(machine.global.l2_bytes * prediction.active);
+    let l2 = machine.global.l2_chip_bytes.min(machine.global.l2_bytes * prediction.active_sms);
     busy.push(Busy { unit: "L2 cache", part: prediction.l2_bytes / prediction.cycles / l2 });
     busy.push(Busy { unit: "DRAM", part: prediction.memory_bytes / seconds / (machine.chip.memory * 1e9) });
     busy
@@ -330,10 +330,10 @@ fn warp_roles(sample: &Sample, source_locations: &SourceLocations<'_>, predictio
 }
 
 /// The time of the given warps at each instruction.
-fn spent_by(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Vec<Spent> {
+fn spent_by(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Vec<InstructionTime> {
     let spent = |pc: usize| warps.iter().map(move |&warp| &prediction.statistics.spent[warp][pc]);
     let sum = |pc: usize| {
-        let mut sum = Spent::default();
+        let mut sum = InstructionTime::default();
         for one in spent(pc) {
             sum.count += one.count;
             sum.issue += one.issue;
@@ -350,14 +350,14 @@ fn lines(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
     let warps: Vec<usize> = (0..spent.len()).filter(|&warp| !spent[warp].is_empty()).collect();
     let all = spent_by(sample, prediction, &warps);
     let total: f64 = all.iter().map(time_of).sum();
-    let mut lines: BTreeMap<u32, Spent> = BTreeMap::new();
+    let mut lines: BTreeMap<u32, InstructionTime> = BTreeMap::new();
     for (instruction, spent) in sample.program.code.iter().zip(&all) {
         let line = lines.entry(instruction.line).or_default();
         line.issue += spent.issue;
         line.waits.iter_mut().zip(spent.waits).for_each(|(to, from)| *to += from);
     }
-    let one = |(line, spent): (u32, Spent)| {
-        let waits = WHYS.iter().map(|(why, name)| (f64::from(spent.waits[*why as usize]), *name));
+    let one = |(line, spent): (u32, InstructionTime)| {
+        let waits = STALL_REASONS.iter().map(|(stall, name)| (f64::from(spent.waits[*stall as usize]), *name));
         let longest = waits.chain([(spent.issue, "issuing")]).max_by(|a, b| a.0.total_cmp(&b.0));
         LineTime { line, part: time_of(&spent) / total, mostly: longest.map_or("", |(_, name)| name) }
     };
@@ -391,14 +391,14 @@ fn warp_role(sample: &Sample, source_locations: &SourceLocations<'_>, prediction
     let instructions = all.iter().map(|spent| spent.count).sum();
     RoleTime {
         warps: ranges(warps),
-        what: what(sample, &all),
+        what: purpose(sample, &all),
         instructions,
         waits: wait_list(sample, source_locations, &all, 0..all.len(), total),
         loops,
     }
 }
 
-fn time_of(spent: &Spent) -> f64 {
+fn time_of(spent: &InstructionTime) -> f64 {
     spent.issue + spent.waits.iter().map(|&wait| f64::from(wait)).sum::<f64>()
 }
 
@@ -406,19 +406,19 @@ fn time_of(spent: &Spent) -> f64 {
 fn wait_list(
     sample: &Sample,
     source_locations: &SourceLocations<'_>,
-    all: &[Spent],
+    all: &[InstructionTime],
     pcs: impl Iterator<Item = usize> + Clone,
     total: f64,
 ) -> Vec<Wait> {
     let issue: f64 = pcs.clone().map(|pc| all[pc].issue).sum();
     let mut list = vec![Wait { reason: "issuing", part: issue / total, lines: Vec::new(), source: Vec::new() }];
-    for (why, name) in WHYS {
+    for (stall, name) in STALL_REASONS {
         let mut longest: Vec<(f64, u32)> =
-            pcs.clone().map(|pc| (f64::from(all[pc].waits[why as usize]), sample.program.code[pc].line)).collect();
-        let sum: f64 = longest.iter().map(|source_location| source_location.0).sum();
-        longest.retain(|source_location| source_location.0 >= 0.2 * sum && sum > 0.0);
+            pcs.clone().map(|pc| (f64::from(all[pc].waits[stall as usize]), sample.program.code[pc].line)).collect();
+        let sum: f64 = longest.iter().map(|wait| wait.0).sum();
+        longest.retain(|wait| wait.0 >= 0.2 * sum && sum > 0.0);
         longest.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let lines: Vec<u32> = longest.iter().take(3).map(|source_location| source_location.1).collect();
+        let lines: Vec<u32> = longest.iter().take(3).map(|wait| wait.1).collect();
         let mut source = Vec::new();
         for source_location in lines.iter().filter_map(|line| source_locations.at(*line)) {
             let source_location =
@@ -434,8 +434,8 @@ fn wait_list(
     list
 }
 
-/// The purpose of the warps, derived from the opcodes that they execute.
-fn what(sample: &Sample, all: &[Spent]) -> String {
+/// The kinds of work that the warps do, derived from the opcodes that they execute.
+fn purpose(sample: &Sample, all: &[InstructionTime]) -> String {
     let count = |words: &[&str]| -> u64 {
         let named = |pc: usize| &sample.program.names[sample.program.code[pc].name as usize];
         all.iter().enumerate().filter(|(pc, _)| words.iter().any(|word| named(*pc).starts_with(word))).map(|(_, s)| s.count).sum()

@@ -14,14 +14,14 @@ use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Ra
 use std::collections::BTreeSet;
 
 /// Total warp instructions of all samples after which no further cluster is sampled.
-const ENOUGH: u64 = 1_000_000;
+const MAX_SAMPLED_INSTRUCTIONS: u64 = 1_000_000;
 /// The limit for a grid of a single wave, where the longest CTA determines the time.
-const ENOUGH_OF_ONE_WAVE: u64 = 8_000_000;
-/// Number of clusters, and warp instructions of all of them, in the measurement of sharing.
-const WAVE: u64 = 96;
+const MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE: u64 = 8_000_000;
 /// Maximum number of clusters that a sampled cluster processes with work stealing, its own included.
 const MAX_STOLEN: u64 = 64;
-const WAVE_INSTRUCTIONS: u64 = 600_000;
+/// Clusters whose shared lines `distinct` counts, and the total of their warp instructions.
+const SHARING_CLUSTERS: u64 = 96;
+const SHARING_INSTRUCTIONS: u64 = 600_000;
 
 pub(crate) struct Sample {
     pub(crate) program: Program,
@@ -39,12 +39,12 @@ pub(crate) struct Sample {
     pub(crate) work: Option<Work>,
     /// Whether the kernel has tensor-map parameters.
     pub(crate) maps: bool,
-    /// Whether the previous launch was the same, so L2 holds its data.
+    /// Whether the previous launch was equal, so that L2 holds its data.
     pub(crate) repeated: bool,
     pub(crate) registers: Registers,
     pub(crate) registers_reported: bool,
     /// Share of the warps that execute spill instructions.
-    pub(crate) spilling: f64,
+    pub(crate) spilling_share: f64,
     /// Share of the lines read by a cluster that no earlier cluster has read.
     pub(crate) distinct: f64,
     /// Bytes of global memory that a cluster reads and writes.
@@ -67,7 +67,7 @@ pub(crate) struct Executed {
 
 impl Sample {
     /// Compulsory DRAM traffic, as stated by the launch or measured in the samples.
-    pub(crate) fn compulsory(&self) -> f64 {
+    pub(crate) fn compulsory_traffic(&self) -> f64 {
         self.work.as_ref().map_or(self.executed.bytes, |work| work.bytes)
     }
 
@@ -104,21 +104,21 @@ impl Sample {
         let mut executor = Executor::new(&program, options, call.grid, params, memory(&program, &call));
         let clusters = executor.clusters().map_err(as_diagnostic)?.end;
         let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.sms;
-        let enough = if one_wave { ENOUGH_OF_ONE_WAVE } else { ENOUGH };
+        let max_instructions = if one_wave { MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE } else { MAX_SAMPLED_INSTRUCTIONS };
         // With work stealing, only the clusters of the first wave exist.
-        let at_a_time = (machine.chip.sms as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
-        let takes = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
-        let all = if takes { clusters.div_ceil(at_a_time).max(1) } else { 1 };
+        let first_wave = (machine.chip.sms as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
+        let steals_work = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
+        let all = if steals_work { clusters.div_ceil(first_wave).max(1) } else { 1 };
         let stolen = all.div_ceil(all.div_ceil(MAX_STOLEN));
         let mut recordings: Vec<Recording> = Vec::new();
         let mut total = 0;
-        for number in samples(&executor, &call, target, clusters).map_err(as_diagnostic)? {
-            let others = (1..stolen).map(|wave| number + wave * at_a_time).map(|other| other % clusters.max(1));
+        for number in sampled_clusters(&executor, &call, target, clusters).map_err(as_diagnostic)? {
+            let others = (1..stolen).map(|wave| number + wave * first_wave).map(|other| other % clusters.max(1));
             let recording =
                 executor.record_with_stolen(number, others.collect(), arguments.instruction_limit).map_err(as_diagnostic)?;
             total += length(&recording);
             recordings.push(recording);
-            if total >= enough {
+            if total >= max_instructions {
                 break;
             }
         }
@@ -128,7 +128,7 @@ impl Sample {
         if lengths.iter().all(|&length| length == 0) {
             return Err(Diagnostic::invalid("TIM003", "the kernel executes nothing"));
         }
-        let distinct = distinct(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
+        let distinct = distinct_share(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
         let recording = recordings.swap_remove(typical);
         let known = match assembled {
             Some(assembled) => Some((assembled.registers(&program.entry)?, None)),
@@ -137,29 +137,31 @@ impl Sample {
                     let (spills, stack) = arguments.spills.unwrap_or_default();
                     Some((Registers { count, spills, stack, ..Registers::default() }, None))
                 }
-                None => registers::reported(text, module, &program.entry),
+                None => registers::report_of_ptxas(text, module, &program.entry),
             },
         };
         let pressure = registers::pressure(&program, &code);
         let estimate = || registers::estimate(&pressure).min(most_registers(module, &program.entry));
         let registers_reported = known.is_some();
         let (mut registers, places) = known.unwrap_or_else(|| (Registers { count: estimate(), ..Registers::default() }, None));
-        registers.most = registers::raised(text);
+        registers.raised_count = registers::max_raised_count(text);
         code.spills = match places {
             Some(places) => places.spread(&program, &code),
-            None => registers::spread(&code, &pressure, registers),
+            None => registers::spread_spills(&code, &pressure, registers),
         };
-        let spilling = spilling(&code, &recording);
+        let spilling_share = spilling_share(&code, &recording);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
         let all_clusters = clusters.div_ceil(stolen) as f64;
         let executed = Executed {
-            flops: recording.complete.then(|| all_clusters * (operations(&program, &recording) + arithmetic(&program, &recording))),
-            bytes: least_bytes(&call, &program, &recording, (distinct * read * all_clusters, written * all_clusters)),
+            flops: recording
+                .complete
+                .then(|| all_clusters * (mma_operations(&program, &recording) + thread_operations(&program, &recording))),
+            bytes: compulsory_bytes(&call, &program, &recording, (distinct * read * all_clusters, written * all_clusters)),
         };
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
         let clusters = clusters.div_ceil(stolen);
-        let executed_share = work.map(|work| operations(&program, &recording) * clusters as f64 / work.flops);
+        let executed_share = work.map(|work| mma_operations(&program, &recording) * clusters as f64 / work.flops);
         Ok(Sample {
             executed_share: executed_share.filter(|executed_share| !recording.complete && (0.02..1.0).contains(executed_share)),
             instructions: lengths[typical],
@@ -168,7 +170,7 @@ impl Sample {
             clusters,
             registers,
             registers_reported,
-            spilling,
+            spilling_share,
             distinct,
             read,
             written,
@@ -186,7 +188,7 @@ impl Sample {
 }
 
 /// The share of the warps that execute spill instructions.
-fn spilling(code: &Code, recording: &Recording) -> f64 {
+fn spilling_share(code: &Code, recording: &Recording) -> f64 {
     let moves = |stream: &Stream| stream.records.iter().map(|record| f64::from(code.spills[record.pc as usize])).sum::<f64>();
     let warps: Vec<f64> = recording.ctas.iter().flatten().map(moves).collect();
     let most = warps.iter().copied().fold(0.0, f64::max);
@@ -194,7 +196,7 @@ fn spilling(code: &Code, recording: &Recording) -> f64 {
 }
 
 /// Operations of the recorded MMAs.
-fn operations(program: &Program, recording: &Recording) -> f64 {
+fn mma_operations(program: &Program, recording: &Recording) -> f64 {
     let of = |record: &Record, events: &[Event]| -> usize {
         let instruction = &program.code[record.pc as usize];
         match &instruction.op {
@@ -222,7 +224,7 @@ fn operations(program: &Program, recording: &Recording) -> f64 {
 }
 
 /// Floating-point operations of threads: an FMA counts two, a packed pair twice as many.
-fn arithmetic(program: &Program, recording: &Recording) -> f64 {
+fn thread_operations(program: &Program, recording: &Recording) -> f64 {
     let lane = |name: &str| -> f64 {
         let mut parts = name.split('.');
         let count = match parts.next().unwrap_or_default() {
@@ -243,7 +245,7 @@ fn arithmetic(program: &Program, recording: &Recording) -> f64 {
 }
 
 /// Compulsory bytes, estimated from the samples and limited by the size of the touched buffers.
-fn least_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
+fn compulsory_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
     let (from, to) = lines(program, recording);
     let sizes = |lines: &BTreeSet<u64>| -> f64 {
         let touched = |address: u64, bytes: u64| lines.range(address / 128..(address + bytes).div_ceil(128)).next().is_some();
@@ -279,19 +281,19 @@ pub(crate) fn length(recording: &Recording) -> u64 {
 }
 
 /// The representative clusters: those that the launch names, or one in the middle.
-fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
-    let named = call.launch.sample_blocks.as_ref().and_then(|blocks| blocks.of(target, "sample_blocks").ok());
+fn sampled_clusters(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
+    let named = call.launch.sample_blocks.as_ref().and_then(|blocks| blocks.for_target(target, "sample_blocks").ok());
     match named {
-        Some(blocks) if !blocks.is_empty() => executor.numbers(&blocks.iter().map(|extents| extents.0).collect::<Vec<_>>()),
+        Some(blocks) if !blocks.is_empty() => executor.cluster_numbers(&blocks.iter().map(|extents| extents.0).collect::<Vec<_>>()),
         _ => Ok(vec![clusters / 2]),
     }
 }
 
 /// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half warms
 /// the L2 cache; the second half finds the lines of recent clusters there.
-fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
-    let count = clusters.min(WAVE);
-    let each = (WAVE_INSTRUCTIONS / count.max(1)).min(limit);
+fn distinct_share(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
+    let count = clusters.min(SHARING_CLUSTERS);
+    let each = (SHARING_INSTRUCTIONS / count.max(1)).min(limit);
     let mut all = BTreeSet::<u64>::new();
     let (mut distinct_lines, mut requested_lines) = ([0; 2], [0; 2]);
     for number in 0..count {

@@ -7,7 +7,7 @@ use simulator::program::{Op, Program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// By PTX line: spill stores and reloads, and MMAs.
+/// Machine instructions by PTX line: spill stores and reloads (`moves`), and MMAs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spilled {
     moves: BTreeMap<u32, f64>,
@@ -15,7 +15,7 @@ pub(crate) struct Spilled {
 }
 
 /// Parses nvdisasm's listing of a cubin with PTX line information. None if nvdisasm is missing or rejects the file.
-pub(crate) fn places(cubin: &Path, entry: &str) -> Option<Spilled> {
+pub(crate) fn spill_places(cubin: &Path, entry: &str) -> Option<Spilled> {
     let tool = toolkit::nvdisasm().ok()?;
     let output = child::command(&tool.path).args(["-c", "-gp"]).arg(cubin).output().ok()?;
     output.status.success().then(|| parse(&String::from_utf8_lossy(&output.stdout), entry)).filter(|all| !all.moves.is_empty())

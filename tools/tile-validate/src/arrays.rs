@@ -1,4 +1,4 @@
-//! Infers the meaning of a kernel's parameters from its views: arrays, their extents and strides, and their tile sizes.
+//! Infers from the views of a kernel what its parameters are: arrays, the extents and strides of the arrays, or other numbers.
 
 use base::ir::Operation;
 use base::{Op as OpId, Value};
@@ -14,12 +14,12 @@ pub(crate) enum Number {
     Param(usize),
 }
 
-/// A view of an array in the kernel.
+/// A tensor view of an array parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) sizes: Vec<Number>,
     pub(crate) strides: Vec<Number>,
-    /// Tile extents.
+    /// For each dimension, the largest tile extent of the views based on it; 1 if there is none.
     pub(crate) tiles: Vec<i64>,
 }
 
@@ -29,19 +29,21 @@ pub(crate) enum Param {
     Number { ty: Scalar, divisor: i64 },
 }
 
-/// The parameters of a kernel, and the grid axes whose block index it reads.
+/// The parameters of a kernel, and what determines its launches.
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) params: Vec<Param>,
-    pub(crate) axes: usize,
-    /// The coarsest rounding step of intermediate float types: a small error before a rounding can become a full step after it.
-    pub(crate) step: f64,
+    /// The number of grid axes that the kernel uses: one more than the last axis whose tile block index it reads.
+    pub(crate) grid_axes: usize,
+    /// The coarsest relative rounding step of intermediate values, 0 if the kernel rounds none to a coarser type. A small error
+    /// before such a rounding can become a full step after it.
+    pub(crate) rounding_step: f64,
 }
 
 impl Kernel {
-    /// Analyses a kernel; none if a parameter is neither a number nor a pointer.
-    pub(crate) fn of(module: &Module, function: &Function) -> Option<Kernel> {
-        let reader = Reader { module, function };
+    /// Analyses a kernel. Returns None if a parameter is neither a number nor a pointer.
+    pub(crate) fn analyze(module: &Module, function: &Function) -> Option<Kernel> {
+        let analysis = KernelAnalysis { module, function };
         let mut params = Vec::new();
         for value in function.params() {
             let Type::Tile { element, shape } = module.ty(*function.body.ty(*value)) else { return None };
@@ -52,43 +54,45 @@ impl Kernel {
             });
         }
         let ops = function.body.walk(function.region);
-        reader.divisors(&ops, &mut params);
-        for (root, view) in reader.views(&ops) {
+        analysis.divisors(&ops, &mut params);
+        for (root, view) in analysis.views(&ops) {
             if let Param::Array { views, .. } = &mut params[root] {
                 views.push(view);
             }
         }
         let name = module.string(function.name).to_string();
-        Some(Kernel { name, params, axes: reader.axes(&ops), step: reader.step(&ops) })
+        Some(Kernel { name, params, grid_axes: analysis.grid_axes(&ops), rounding_step: analysis.rounding_step(&ops) })
     }
 }
 
-struct Reader<'a> {
+/// Analyses the ops of one kernel.
+struct KernelAnalysis<'a> {
     module: &'a Module,
     function: &'a Function,
 }
 
-impl Reader<'_> {
-    fn step(&self, ops: &[OpId]) -> f64 {
+impl KernelAnalysis<'_> {
+    /// The coarsest step of the conversions to a coarser float type whose results the kernel uses for more than stores.
+    fn rounding_step(&self, ops: &[OpId]) -> f64 {
         let body = &self.function.body;
-        let step = |value: Value| {
+        let type_step = |value: Value| {
             let (element, _) = self.module.ty(*body.ty(value)).tile()?;
-            Some(numerics::float::step(element.scalar()?))
+            Some(numerics::float::epsilon(element.scalar()?))
         };
-        let stores = |op: &Op| matches!(op, Op::StorePtrTko { .. } | Op::StoreViewTko { .. } | Op::MultimemStoreViewTko { .. });
-        let computing = ops.iter().map(|op| &body.ops[*op].kind).filter(|op| !stores(op));
-        let used: BTreeSet<Value> = computing.flat_map(Operation::operands).collect();
-        let rounded = ops.iter().filter_map(|op| match &body.ops[*op].kind {
+        let is_store = |op: &Op| matches!(op, Op::StorePtrTko { .. } | Op::StoreViewTko { .. } | Op::MultimemStoreViewTko { .. });
+        let non_stores = ops.iter().map(|op| &body.ops[*op].kind).filter(|op| !is_store(op));
+        let used: BTreeSet<Value> = non_stores.flat_map(Operation::operands).collect();
+        let rounding_steps = ops.iter().filter_map(|op| match &body.ops[*op].kind {
             Op::FToF { from, .. } if used.contains(&body.result(*op)) => {
-                step(body.result(*op)).filter(|to| Some(*to) > step(*from))
+                type_step(body.result(*op)).filter(|to| Some(*to) > type_step(*from))
             }
             _ => None,
         });
-        rounded.fold(0.0, f64::max)
+        rounding_steps.fold(0.0, f64::max)
     }
 
-    /// The parameter that a value is, perhaps with assumptions.
-    fn param(&self, mut value: Value) -> Option<usize> {
+    /// The index of the parameter that a value is. Looks through `assume` ops.
+    fn param_of(&self, mut value: Value) -> Option<usize> {
         loop {
             if let Some(index) = self.function.params().iter().position(|param| *param == value) {
                 return Some(index);
@@ -100,19 +104,20 @@ impl Reader<'_> {
         }
     }
 
+    /// Records the divisor that the kernel assumes of each integer parameter.
     fn divisors(&self, ops: &[OpId], params: &mut [Param]) {
         for op in ops {
             if let Op::Assume { predicate: Attribute::DivBy { divisor: by, every: None, .. }, value } =
                 &self.function.body.ops[*op].kind
-                && let Some(Param::Number { divisor, .. }) = self.param(*value).map(|index| &mut params[index])
+                && let Some(Param::Number { divisor, .. }) = self.param_of(*value).map(|index| &mut params[index])
             {
                 *divisor = (*divisor).max(i64::try_from(*by).unwrap_or(1).clamp(1, 1 << 20));
             }
         }
     }
 
-    /// Each view with the pointer parameter that it is based on; sizes and strides that are computed count as unknown, and the view
-    /// is left out.
+    /// Returns each tensor view with the index of its pointer parameter. Omits a view if a size or a stride is computed, and is
+    /// neither a constant nor a parameter.
     fn views(&self, ops: &[OpId]) -> Vec<(usize, View)> {
         let body = &self.function.body;
         let mut found: BTreeMap<Value, (usize, View)> = BTreeMap::new();
@@ -124,13 +129,13 @@ impl Reader<'_> {
                     let numbers = |fixed: &[i64], values: &[Value]| {
                         let mut values = values.iter();
                         let one = |number: &i64| match *number {
-                            DYNAMIC => self.param(*values.next()?).map(Number::Param),
+                            DYNAMIC => self.param_of(*values.next()?).map(Number::Param),
                             known => Some(Number::Constant(known)),
                         };
                         fixed.iter().map(one).collect::<Option<Vec<_>>>()
                     };
                     if let (Some(root), Some(sizes), Some(strides)) =
-                        (self.param(*base), numbers(shape, dynamic_shape), numbers(strides, dynamic_strides))
+                        (self.param_of(*base), numbers(shape, dynamic_shape), numbers(strides, dynamic_strides))
                     {
                         let tiles = vec![1; sizes.len()];
                         found.insert(node.results[0], (root, View { sizes, strides, tiles }));
@@ -157,8 +162,8 @@ impl Reader<'_> {
         found.into_values().collect()
     }
 
-    /// One more than the last axis along which a block asks where it is; none when all blocks do the same.
-    fn axes(&self, ops: &[OpId]) -> usize {
+    /// One more than the last axis whose tile block index the kernel uses; 0 if it uses none.
+    fn grid_axes(&self, ops: &[OpId]) -> usize {
         let body = &self.function.body;
         let mut used = std::collections::BTreeSet::new();
         for op in ops {
@@ -166,9 +171,10 @@ impl Reader<'_> {
                 used.insert(value);
             });
         }
-        let places = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::GetTileBlockId { .. }));
-        let axes = places.flat_map(|op| body.ops[*op].results.iter().enumerate().filter(|(_, result)| used.contains(result)));
-        axes.map(|(axis, _)| axis + 1).max().unwrap_or(0)
+        let block_id_ops = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::GetTileBlockId { .. }));
+        let used_axes =
+            block_id_ops.flat_map(|op| body.ops[*op].results.iter().enumerate().filter(|(_, result)| used.contains(result)));
+        used_axes.map(|(axis, _)| axis + 1).max().unwrap_or(0)
     }
 }
 
@@ -176,26 +182,26 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    /// The step of a kernel that rounds a number in one way and then does this with it.
-    fn step(rounded: &str, then: &str) -> f64 {
+    /// The rounding step of a kernel that converts an f32 `%x` to the type `rounded`, as `%y`, and then executes `use_of_y`.
+    fn rounding_step(rounded: &str, use_of_y: &str) -> f64 {
         let text = format!(
             "cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<bf16>>) {{
   %x, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
   %y = ftof %x rounding<nearest_even> : tile<f32> -> tile<{rounded}>
-  {then}
+  {use_of_y}
   return
 }} }}"
         );
         let module = tileir::text::parse(&text, "k", 1, &mut Default::default()).unwrap();
-        Kernel::of(&module, &module.functions[0]).unwrap().step
+        Kernel::analyze(&module, &module.functions[0]).unwrap().rounding_step
     }
 
     #[test]
     fn rounded_then_stored_values_are_not_intermediate() {
         let stored = "%u = store_ptr_tko weak %q, %y : tile<ptr<bf16>>, tile<bf16> -> token";
-        assert_eq!(step("bf16", stored), 0.0);
+        assert_eq!(rounding_step("bf16", stored), 0.0);
         let back = |from: &str| format!("%z = ftof %y rounding<nearest_even> : tile<{from}> -> tile<f32>");
-        assert_eq!(step("bf16", &back("bf16")), 1.0 / 128.0);
-        assert_eq!(step("tf32", &back("tf32")), 1.0 / 1024.0);
+        assert_eq!(rounding_step("bf16", &back("bf16")), 1.0 / 128.0);
+        assert_eq!(rounding_step("tf32", &back("tf32")), 1.0 / 1024.0);
     }
 }

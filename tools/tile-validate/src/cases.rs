@@ -1,5 +1,5 @@
-//! Generates launches from the inferred parameters of a kernel: several sizes, full and partial tiles, and several kinds of
-//! contents.
+//! Generates launches from the inferred parameters of a kernel. The cases have several sizes, full and partial tiles, and several
+//! kinds of array contents.
 
 use crate::arrays::{Kernel, Number, Param, View};
 use base::diag::{Diagnostic, Result};
@@ -10,97 +10,100 @@ use numerics::float::{Overflow, encode};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// One launch to try.
+/// A generated launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
-    /// Tiles along each dimension of each array.
+    /// Number of tiles along each dimension of each array.
     tiles: i64,
     /// Whether the last tile is partial.
-    cut: bool,
+    is_partial: bool,
     contents: InputKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum InputKind {
+    /// Floats in [-1, 1).
     SignedRange,
     Zeros,
-    /// Dot products of these are exact in any order, in most formats.
+    /// Floats with integer values from -4 to 4. In most formats their dot products are exact in any order.
     SmallIntegers,
-    /// Numbers of both signs, and of floats what is special about them: infinities, no numbers, zeros with a sign, the smallest.
+    /// Numbers of both signs. One float in eight is special: an infinity, a NaN, a negative zero or the smallest subnormal.
     Edges,
 }
 
-const fn case(tiles: i64, cut: bool, contents: InputKind) -> Case {
-    Case { tiles, cut, contents }
+const fn new_case(tiles: i64, is_partial: bool, contents: InputKind) -> Case {
+    Case { tiles, is_partial, contents }
 }
 
 pub(crate) const CASES: [Case; 7] = [
-    case(1, false, InputKind::SignedRange),
-    case(2, false, InputKind::SignedRange),
-    case(2, true, InputKind::SignedRange),
-    case(3, true, InputKind::SmallIntegers),
-    // More than a pipelined loop fetches before its first iteration.
-    case(9, true, InputKind::SignedRange),
-    case(1, true, InputKind::Zeros),
-    case(1, true, InputKind::Edges),
+    new_case(1, false, InputKind::SignedRange),
+    new_case(2, false, InputKind::SignedRange),
+    new_case(2, true, InputKind::SignedRange),
+    new_case(3, true, InputKind::SmallIntegers),
+    // More tiles than the prologue of a pipelined loop loads.
+    new_case(9, true, InputKind::SignedRange),
+    new_case(1, true, InputKind::Zeros),
+    new_case(1, true, InputKind::Edges),
 ];
 
-/// Extent of a dimension without a known tile size, and of an array without a view.
-const ANY_EXTENT: i64 = 64;
-const ANY_ARRAY: i64 = 1 << 16;
-/// Maximum number of blocks along a grid axis; further blocks behave alike.
-const MOST_BLOCKS: i64 = 3;
+/// The tile extent that is assumed for a dimension whose tile extent is unknown or 1.
+const DEFAULT_TILE_EXTENT: i64 = 64;
+/// The number of elements of an array without a view.
+const DEFAULT_ARRAY_ELEMENTS: i64 = 1 << 16;
+/// Maximum number of tile blocks along a grid axis. Three blocks include a first, a middle and a last one.
+const MAX_BLOCKS_PER_AXIS: i64 = 3;
 /// Size limit of an array, in elements.
-const MOST: i64 = 1 << 22;
+const MAX_ARRAY_ELEMENTS: i64 = 1 << 22;
 
 impl Case {
     pub(crate) fn describe(&self) -> String {
-        let cut = if self.cut { ", the last one partial" } else { "" };
+        let partial = if self.is_partial { ", the last one partial" } else { "" };
         let contents = match self.contents {
             InputKind::SignedRange => "numbers around zero",
             InputKind::Zeros => "zeros, mixed with other numbers for integers",
             InputKind::SmallIntegers => "small integers",
             InputKind::Edges => "numbers of both signs, infinities and NaNs",
         };
-        format!("{} tiles along each dimension{cut}; {contents}", self.tiles)
+        format!("{} tiles along each dimension{partial}; {contents}", self.tiles)
     }
 
-    /// Writes the launch; returns the outputs to compare. None if too little is known of the kernel, or the arrays would be too large.
+    /// Writes the launch description and the input files to a folder, and returns the outputs to compare. Returns None if a size of
+    /// the kernel is unknown, or an array would be too large.
     pub(crate) fn write(&self, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Option<Vec<Output>>> {
-        let Some(numbers) = self.numbers(kernel) else { return Ok(None) };
+        let Some(numbers) = self.integer_values(kernel) else { return Ok(None) };
         let (mut buffers, mut params, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
         for (index, param) in kernel.params.iter().enumerate() {
             match param {
-                Param::Number { ty, .. } if ty.is_int() => params.push(number(*ty, numbers[index])),
+                Param::Number { ty, .. } if ty.is_int() => params.push(integer_argument(*ty, numbers[index])),
                 Param::Number { ty, .. } => params.push(json!({ ty.name(): 0.75 })),
                 Param::Array { element, views } => {
-                    let elements = views.iter().map(|view| extent(view, &numbers)).max().unwrap_or(ANY_ARRAY);
-                    if !(0..=MOST).contains(&elements) {
+                    let elements = views.iter().map(|view| element_span(view, &numbers)).max().unwrap_or(DEFAULT_ARRAY_ELEMENTS);
+                    if !(0..=MAX_ARRAY_ELEMENTS).contains(&elements) {
                         return Ok(None);
                     }
                     let name = format!("arg{index}");
-                    let bytes = self.bytes(*element, elements as usize, index as u64 + 1);
+                    let bytes = self.array_bytes(*element, elements as usize, index as u64 + 1);
                     common::write_file(Some(&folder.join(format!("{name}.in"))), &bytes)?;
                     buffers.push(json!({ "name": name, "file": format!("{name}.in") }));
                     params.push(json!({ "ptr": name }));
                     outputs.push(Output {
                         name,
                         scalar: *element,
-                        tolerance: tolerance * loss(*element, kernel.step),
+                        tolerance: tolerance * error_bound(*element, kernel.rounding_step),
                         expected: None,
                     });
                 }
             }
         }
-        // A kernel that reads no block index behaves the same in every block.
-        let grid = if kernel.axes == 0 { vec![1] } else { vec![self.tiles.min(MOST_BLOCKS); kernel.axes] };
+        // If a kernel reads no tile block index, all its tile blocks behave the same, so one is enough.
+        let grid = if kernel.grid_axes == 0 { vec![1] } else { vec![self.tiles.min(MAX_BLOCKS_PER_AXIS); kernel.grid_axes] };
         let launch = json!({ "entry": kernel.name, "grid": grid, "buffers": buffers, "params": params });
         common::write_file(Some(&folder.join("launch.json")), launch.to_string().as_bytes())?;
         Ok(Some(outputs))
     }
 
-    /// The values of all integer parameters. Sizes come first, because strides depend on them.
-    fn numbers(&self, kernel: &Kernel) -> Option<Vec<i64>> {
+    /// The values of all integer parameters. The function computes the sizes first, because strides depend on them.
+    fn integer_values(&self, kernel: &Kernel) -> Option<Vec<i64>> {
         let mut numbers = vec![None; kernel.params.len()];
         let divisor = |index: usize| match &kernel.params[index] {
             Param::Number { divisor, .. } => *divisor,
@@ -111,37 +114,38 @@ impl Case {
         for view in &views {
             for (size, tile) in view.sizes.iter().zip(&view.tiles) {
                 if let Number::Param(index) = size {
-                    let tile = if *tile == 1 { ANY_EXTENT } else { *tile };
-                    let by = divisor(*index);
-                    let full = multiple(tile * self.tiles, by);
-                    let wanted = if self.cut { (full - tile / 3 - 1).max(1) / by * by } else { full };
-                    numbers[*index] = Some(numbers[*index].unwrap_or(0).max(wanted.max(by)));
+                    let tile = if *tile == 1 { DEFAULT_TILE_EXTENT } else { *tile };
+                    let divisor = divisor(*index);
+                    let full = round_up(tile * self.tiles, divisor);
+                    let requested = if self.is_partial { (full - tile / 3 - 1).max(1) / divisor * divisor } else { full };
+                    numbers[*index] = Some(numbers[*index].unwrap_or(0).max(requested.max(divisor)));
                 }
             }
         }
         for view in &views {
             let mut inner = 1;
-            for dim in order(view) {
-                let size = value(view.sizes[dim], &numbers)?;
+            for dim in dims_inner_first(view) {
+                let size = known_value(view.sizes[dim], &numbers)?;
                 let stride = match view.strides[dim] {
                     Number::Constant(stride) => stride,
-                    // Rows need not follow each other without a gap.
-                    Number::Param(index) => *numbers[index].insert(multiple(inner + i64::from(self.cut), divisor(index))),
+                    // In cases with partial tiles, the stride leaves a gap after each row.
+                    Number::Param(index) => *numbers[index].insert(round_up(inner + i64::from(self.is_partial), divisor(index))),
                 };
                 inner = inner.max(stride.checked_mul(size)?);
             }
         }
-        // Other numbers are small, as counts and offsets are.
+        // Other parameters may be counts or offsets, so their values are small.
         Some(
             numbers
                 .into_iter()
                 .enumerate()
-                .map(|(index, number)| number.unwrap_or_else(|| multiple(self.tiles, divisor(index))))
+                .map(|(index, number)| number.unwrap_or_else(|| round_up(self.tiles, divisor(index))))
                 .collect(),
         )
     }
 
-    fn bytes(&self, element: Scalar, count: usize, seed: u64) -> Vec<u8> {
+    /// The contents of an array parameter. The seed selects the pseudo-random sequence.
+    fn array_bytes(&self, element: Scalar, count: usize, seed: u64) -> Vec<u8> {
         let size = element.bytes() as usize;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut out = Vec::with_capacity(count * size);
@@ -149,15 +153,17 @@ impl Case {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
             let bits = match self.contents {
-                InputKind::Edges if element.is_int() && state >> 63 == 0 => small(index, seed).wrapping_neg() & element.mask(),
-                InputKind::Zeros if element.is_int() => small(index, seed) % 3 & element.mask(),
-                // Small, since they may be indices or counts of shifts, and else never zero, by which dividing means nothing.
-                _ if element.is_int() => small(index, seed) & element.mask(),
+                InputKind::Edges if element.is_int() && state >> 63 == 0 => {
+                    small_integer(index, seed).wrapping_neg() & element.mask()
+                }
+                InputKind::Zeros if element.is_int() => small_integer(index, seed) % 3 & element.mask(),
+                // Small, because integers may be indices or shift counts. Not zero, because a division by zero is undefined.
+                _ if element.is_int() => small_integer(index, seed) & element.mask(),
                 InputKind::Zeros => 0,
                 InputKind::SignedRange => encode(element, unit, Rounding::NearestEven, Overflow::Saturate),
                 InputKind::SmallIntegers => encode(element, (unit * 4.0).round(), Rounding::NearestEven, Overflow::Saturate),
-                // Few enough that most of what is computed from rows of them is a number.
-                InputKind::Edges if state >> 61 == 0 => special(element, state >> 58 & 7),
+                // One in eight, so that most results that depend on a few elements are not NaN.
+                InputKind::Edges if state >> 61 == 0 => special_float(element, state >> 58 & 7),
                 InputKind::Edges => encode(element, unit * 4.0, Rounding::NearestEven, Overflow::Saturate),
             };
             out.extend(&bits.to_le_bytes()[..size]);
@@ -166,13 +172,13 @@ impl Case {
     }
 }
 
-/// A whole number that is small and not zero.
-fn small(index: u64, seed: u64) -> u64 {
+/// An integer from 1 to 7.
+fn small_integer(index: u64, seed: u64) -> u64 {
     (index * 5 + seed) % 7 + 1
 }
 
-/// The bits of a float that is special, if the format has such a one.
-fn special(element: Scalar, which: u64) -> u64 {
+/// The bits of a special float. If the format lacks it, `encode` returns the nearest value that the format has.
+fn special_float(element: Scalar, which: u64) -> u64 {
     let value = match which {
         0 => f64::INFINITY,
         1 => f64::NEG_INFINITY,
@@ -183,58 +189,62 @@ fn special(element: Scalar, which: u64) -> u64 {
     encode(element, value, Rounding::PositiveInf, Overflow::Ieee)
 }
 
-/// The error bound of reordered accumulation by rounding alone. Intermediate values may be rounded in larger steps.
-fn loss(element: Scalar, step: f64) -> f64 {
-    const MOST: f64 = 0.3;
-    /// Steps that results are off where what they are summed from is rounded the other way.
-    const STEPS: f64 = 8.0;
-    let own = match element.bytes() {
+/// The default tolerance of an output type: the error of another accumulation order. Larger if the kernel rounds intermediate
+/// values to a type with coarser steps.
+fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
+    const MAX_TOLERANCE: f64 = 0.3;
+    /// The expected error of a result in steps of the intermediate type, if its addends are rounded in the other direction.
+    const ERROR_STEPS: f64 = 8.0;
+    let type_tolerance = match element.bytes() {
         _ if element.is_int() => return 0.0,
-        1 => MOST,
+        1 => MAX_TOLERANCE,
         2 => 0.03,
         4 => 2e-3,
         _ => 1e-9,
     };
-    own.max((STEPS * step).min(MOST))
+    type_tolerance.max((ERROR_STEPS * rounding_step).min(MAX_TOLERANCE))
 }
 
-/// Dimensions from the innermost on: those whose stride is known first, the smaller before, then the last before the first.
-fn order(view: &View) -> Vec<usize> {
+/// The dimensions of a view from the innermost to the outermost. Dimensions with a constant stride come first, by stride; then the
+/// others, from last to first.
+fn dims_inner_first(view: &View) -> Vec<usize> {
     let mut dims: Vec<usize> = (0..view.sizes.len()).rev().collect();
     dims.sort_by_key(|dim| if let Number::Constant(stride) = view.strides[*dim] { stride } else { i64::MAX });
     dims
 }
 
-/// The number, or the next that is a multiple.
-fn multiple(number: i64, divisor: i64) -> i64 {
+/// Rounds a number up to a multiple of the divisor.
+fn round_up(number: i64, divisor: i64) -> i64 {
     (number + divisor - 1) / divisor * divisor
 }
 
-fn value(number: Number, numbers: &[Option<i64>]) -> Option<i64> {
+/// The value of a constant, or of a parameter if it is already computed.
+fn known_value(number: Number, numbers: &[Option<i64>]) -> Option<i64> {
     match number {
         Number::Constant(number) => Some(number),
         Number::Param(index) => numbers[index],
     }
 }
 
-/// Elements from the first to the last of a view.
-fn extent(view: &View, numbers: &[i64]) -> i64 {
-    let known = |number: Number| match number {
+/// The number of elements in memory from the first to the last element of a view.
+fn element_span(view: &View, numbers: &[i64]) -> i64 {
+    let resolve = |number: Number| match number {
         Number::Constant(number) => number,
         Number::Param(index) => numbers[index],
     };
-    let last = view.sizes.iter().zip(&view.strides).try_fold(0i64, |sum, (size, stride)| {
-        (known(*size).max(1) - 1).checked_mul(known(*stride)).and_then(|steps| sum.checked_add(steps))
+    let last_offset = view.sizes.iter().zip(&view.strides).try_fold(0i64, |sum, (size, stride)| {
+        (resolve(*size).max(1) - 1).checked_mul(resolve(*stride)).and_then(|steps| sum.checked_add(steps))
     });
-    last.map_or(i64::MAX, |last| last.saturating_add(1))
+    last_offset.map_or(i64::MAX, |last_offset| last_offset.saturating_add(1))
 }
 
-fn number(ty: Scalar, number: i64) -> Value {
+/// An integer argument in the form of a launch description.
+fn integer_argument(ty: Scalar, number: i64) -> Value {
     if ty == Scalar::I1 { json!({ "i1": number % 2 == 1 }) } else { json!({ ty.name(): number }) }
 }
 
-/// What is compared after a launch that was given, which is copied to the folder.
-pub(crate) fn given(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Vec<Output>> {
+/// Copies the user's launch, with its input arrays, to a folder. Returns the outputs to compare.
+pub(crate) fn given_launch_case(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Vec<Output>> {
     let launch = common::launch::Launch::read(path)?;
     let mut described = serde_json::to_value(&launch).expect("a launch is plain data");
     for (buffer, row) in launch.buffers.iter().zip(described["buffers"].as_array_mut().into_iter().flatten()) {
@@ -248,14 +258,14 @@ pub(crate) fn given(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path)
     described["entry"] = json!(kernel.name);
     common::write_file(Some(&folder.join("launch.json")), described.to_string().as_bytes())?;
     let mut outputs: Vec<Output> = Vec::new();
-    for (given, param) in launch.params.iter().zip(&kernel.params) {
-        if let (common::launch::Param::Ptr(name), Param::Array { element, .. }) = (given, param)
+    for (argument, param) in launch.params.iter().zip(&kernel.params) {
+        if let (common::launch::Param::Ptr(name), Param::Array { element, .. }) = (argument, param)
             && outputs.iter().all(|output| output.name != *name)
         {
             outputs.push(Output {
                 name: name.clone(),
                 scalar: *element,
-                tolerance: tolerance * loss(*element, kernel.step),
+                tolerance: tolerance * error_bound(*element, kernel.rounding_step),
                 expected: None,
             });
         }

@@ -63,7 +63,7 @@ fn main() -> std::process::ExitCode {
     common::runner::<Options>(&ABOUT, run)
 }
 
-/// The verdict of a case.
+/// The verdict on one launch. A wrong result or a missing verdict is an error instead.
 enum Verdict {
     Same,
     /// The program itself has undefined behaviour on these arguments.
@@ -77,7 +77,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let module = &file.payload;
     let kernels = kernels(module, options.entry.as_deref())?;
     if options.launch.is_some() && kernels.len() > 1 {
-        return Err(unnamed(module));
+        return Err(entry_required(module));
     }
     if session.verify_only() {
         return Ok(());
@@ -93,7 +93,8 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         runs_concurrently: false,
     };
     let program = file.write(base::envelope::Form::Binary)?;
-    // A missing verdict for one kernel does not stop the validation of the others; a failure does.
+    // If a kernel gets no verdict, validate the other kernels and report the first reason at the end. Stop at the first wrong
+    // result.
     let mut unknown = None;
     for kernel in &kernels {
         match validate(session, options, &bench, &program, kernel) {
@@ -108,57 +109,63 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     unknown.map_or(Ok(()), Err)
 }
 
-/// The requested kernel, or all kernels.
-fn kernels(module: &tileir::Module, expected: Option<&str>) -> Result<Vec<Kernel>> {
+/// Returns the kernel that `--entry` names, or all kernels of the file.
+fn kernels(module: &tileir::Module, entry: Option<&str>) -> Result<Vec<Kernel>> {
     let entries = module.functions.iter().filter(|function| function.visibility == Visibility::Public);
-    let requested = entries.filter(|function| expected.is_none_or(|name| module.string(function.name) == name));
+    let requested = entries.filter(|function| entry.is_none_or(|name| module.string(function.name) == name));
     let unreadable = || Diagnostic::unsupported("VAL004", "a parameter of the kernel is neither a number nor a pointer");
     let kernels: Vec<Kernel> =
-        requested.map(|function| Kernel::of(module, function).ok_or_else(unreadable)).collect::<Result<_>>()?;
-    if kernels.is_empty() { Err(unnamed(module)) } else { Ok(kernels) }
+        requested.map(|function| Kernel::analyze(module, function).ok_or_else(unreadable)).collect::<Result<_>>()?;
+    if kernels.is_empty() { Err(entry_required(module)) } else { Ok(kernels) }
 }
 
-fn unnamed(module: &tileir::Module) -> Box<Diagnostic> {
+fn entry_required(module: &tileir::Module) -> Box<Diagnostic> {
     let names: Vec<&str> = module.functions.iter().map(|function| module.string(function.name)).collect();
     Diagnostic::usage("VAL003", format!("name one of the kernels with --entry: {}", names.join(", ")))
 }
 
 /// Compares the stages on all launches of a kernel. Returns the number of launches with defined behaviour.
 fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[u8], kernel: &Kernel) -> Result<usize> {
-    let all: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
-    let (mut same, mut why) = (0, String::from("the sizes of its arrays are unknown"));
-    for case in all {
+    let launches: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
+    let (mut same, mut undefined_reason) = (0, String::from("the sizes of its arrays are unknown"));
+    for case in launches {
         let folder = tempfile::Builder::new().prefix("tile-validate-").tempdir();
         let folder =
-            folder.map_err(|error| Diagnostic::io("FUZ001", format!("no folder for a case: {}", common::plain(&error))))?;
+            folder.map_err(|error| Diagnostic::io("FUZ001", format!("no folder for a case: {}", common::os_error_text(&error))))?;
         common::write_file(Some(&folder.path().join("k.tile")), program)?;
         let outputs = match (case, &options.launch) {
-            (_, Some(launch)) => Some(cases::given(launch, kernel, options.tolerance, folder.path())?),
+            (_, Some(launch)) => Some(cases::given_launch_case(launch, kernel, options.tolerance, folder.path())?),
             (Some(case), None) => case.write(kernel, options.tolerance, folder.path())?,
             (None, None) => None,
         };
         let Some(outputs) = outputs else { continue };
         let name = case.map_or("the launch".to_string(), cases::Case::describe);
-        match session.timed("case", |_| classify(bench, &outputs, folder, options.keep.as_deref(), &name))? {
+        match session.timed("case", |_| compare_stages(bench, &outputs, folder, options.keep.as_deref(), &name))? {
             Verdict::Same => {
                 same += 1;
                 session.write_stderr(&format!("{name}: the same at every stage"));
             }
             Verdict::Undefined(reason) => {
                 session.write_stderr(&format!("{name}: not defined: {reason}"));
-                why = reason;
+                undefined_reason = reason;
             }
         }
     }
     if same == 0 {
-        let message = format!("the program has undefined behaviour on all generated arguments: {why}");
+        let message = format!("the program has undefined behaviour on all generated arguments: {undefined_reason}");
         return Err(Diagnostic::usage("VAL002", message).note("--launch FILE provides other arguments"));
     }
     Ok(same)
 }
 
-/// Compares the stages on the launch in a folder. Keeps the folder on failure.
-fn classify(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Option<&Path>, case: &str) -> Result<Verdict> {
+/// Executes all stages on the launch in a folder and compares their outputs. Keeps the folder if an output is wrong.
+fn compare_stages(
+    bench: &Bench,
+    outputs: &[Output],
+    folder: tempfile::TempDir,
+    keep: Option<&Path>,
+    case: &str,
+) -> Result<Verdict> {
     let message = match bench.compare(outputs, folder.path())? {
         Outcome::Same => return Ok(Verdict::Same),
         Outcome::Unsupported(message) => return Err(Diagnostic::unsupported("VAL004", message)),
@@ -182,24 +189,24 @@ fn classify(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: 
     let mut error = Diagnostic::invalid("VAL001", format!("the output of {stage} is not equivalent to the program: {message}"));
     error = error.note(format!("with {case}"));
     let path = folder.keep();
-    let kept = match keep {
+    let kept_folder = match keep {
         None => path,
-        // The result of the comparison is reported even if its files cannot be moved.
-        Some(expected) => match move_to(&path, expected) {
-            Ok(()) => expected.to_path_buf(),
-            Err(failed) => {
-                error = error.note(format!("cannot make {}: {}", expected.display(), common::plain(&failed)));
+        // If the move fails, report the comparison anyway, with the temporary folder.
+        Some(new_path) => match move_to(&path, new_path) {
+            Ok(()) => new_path.to_path_buf(),
+            Err(move_error) => {
+                error = error.note(format!("cannot make {}: {}", new_path.display(), common::os_error_text(&move_error)));
                 path
             }
         },
     };
-    Err(error.note(format!("the program, the launch and all stage files are in {}", kept.display())))
+    Err(error.note(format!("the program, the launch and all stage files are in {}", kept_folder.display())))
 }
 
 /// Renames a folder, after creating the parents of the new path.
-fn move_to(path: &Path, expected: &Path) -> std::io::Result<()> {
-    if let Some(parent) = expected.parent() {
+fn move_to(path: &Path, new_path: &Path) -> std::io::Result<()> {
+    if let Some(parent) = new_path.parent() {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::rename(path, expected)
+    std::fs::rename(path, new_path)
 }

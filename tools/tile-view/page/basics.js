@@ -13,36 +13,36 @@ function element(name, attributes = {}, ...children) {
   return node;
 }
 
-/** A table; rows with `go` can be clicked. */
+/** A table. A click on a row calls the row's function `go`, if it has one. */
 function table(heads, rows) {
   const cell = (text) => element("td", typeof text === "number" ? { class: "num" } : {}, text instanceof Node ? text : String(text ?? ""));
   const row = (one) => element("tr", one.go ? { class: "go", click: one.go } : {}, one.cells.map(cell));
   return element("table", {}, element("tr", {}, heads.map((head) => element("th", {}, head))), rows.map(row));
 }
 
-/** `1 stage`, `3 stages`. */
-function counted(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
+/** A number with its unit in the singular or plural: `1 stage`, `3 stages`. */
+function withUnit(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
 
-/** A palette of distinguishable colours, by number. */
+/** A colour for each number; neighbouring numbers have different hues. */
 function colour(number, lightness = 62) {
   return `hsl(${(number * 137.5) % 360} 65% ${lightness}%)`;
 }
 
-/** The exclusive or of the bases of the bits that are set in `number`. */
-function apply(bases, number) {
+/** Applies a linear layout: the exclusive or of the bases of the bits that are set in `number`. */
+function applyBases(bases, number) {
   return bases.reduce((sum, basis, bit) => ((number >> bit) & 1 ? sum ^ basis : sum), 0);
 }
 
-/** Calls the listeners of a name: `select` (a source_position), `show` (a tab). */
+/** Events of the page: `select` (a source position), `draw` (the current tab), `layout`, `buffer` and `search` (from a click). */
 const listeners = {};
 function on(name, listener) { (listeners[name] ??= []).push(listener); }
-function tell(name, ...what) { for (const listener of listeners[name] ?? []) listener(...what); }
+function emit(name, ...what) { for (const listener of listeners[name] ?? []) listener(...what); }
 
-/** `kernels.py:12`, or nothing. */
+/** The text of a source position, such as `kernels.py:12`, or an empty text. */
 function sourceText(source_position) {
   const at = model.source_positions[source_position];
   return at ? `${model.files[at.file].split("/").pop()}:${at.line}` : "";
 }
 
-/** The short name of a kernel: client compilers append the argument types. */
-function short(name) { return name.replace(/_Kt1_.*/, ""); }
+/** The name of a kernel without the argument types that cuTile appends. */
+function shortKernelName(name) { return name.replace(/_Kt1_.*/, ""); }

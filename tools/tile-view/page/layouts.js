@@ -13,7 +13,7 @@ class LayoutDrawing {
 
   choose(index) {
     [this.chosen, this.use, this.thread] = [index, 0, undefined];
-    tell("draw");
+    emit("draw");
   }
 
   show(into) {
@@ -49,16 +49,16 @@ class LayoutDrawing {
   controls() {
     const { layout } = this;
     const uses = layout.uses.map((use, index) =>
-      element("button", { "aria-pressed": String(index === this.use), click: () => { this.use = index; this.thread = undefined; tell("draw"); } },
+      element("button", { "aria-pressed": String(index === this.use), click: () => { this.use = index; this.thread = undefined; emit("draw"); } },
         `${[...use.shape, use.elem].join("x")} (${use.count})`));
     const by = ["warp", "lane", "register"].map((name) =>
-      element("button", { "aria-pressed": String(name === this.by), click: () => { this.by = name; tell("draw"); } }, name));
+      element("button", { "aria-pressed": String(name === this.by), click: () => { this.by = name; emit("draw"); } }, name));
     const counts = `${2 ** layout.warp.length} warps of 32 lanes, ${2 ** layout.register.length} registers each`;
-    const find = element("button", { click: () => tell("search", layout.name) }, "find");
+    const find = element("button", { click: () => emit("search", layout.name) }, "find");
     return element("div", {}, element("b", {}, `${layout.name} `), counts, " of ", uses, " coloured by ", by, " ", find);
   }
 
-  /** The basis vectors: the coordinate offset of each register, lane and warp bit. */
+  /** The basis vectors of the layout: the coordinate offset of each bit of the register, lane and warp number. */
   bases() {
     const step = (basis) => (basis ? `+(${coordinates(basis, this.shape).join(",")})` : "copies");
     const line = (name) => element("div", {}, `${name.padEnd(9)}`, this.layout[name].map(step).join("  ") || "no bits");
@@ -104,14 +104,14 @@ class LayoutDrawing {
   }
 }
 
-/** The warp, lane and register of each element; the lowest if several hold copies. */
+/** The warp, lane and register of each element. If several registers hold copies, the one with the lowest numbers. */
 function owners(layout, elements) {
   const all = new Array(elements);
   for (let warp = 2 ** layout.warp.length - 1; warp >= 0; warp--) {
     for (let lane = 31; lane >= 0; lane--) {
-      const start = apply(layout.warp, warp) ^ apply(layout.lane, lane);
+      const start = applyBases(layout.warp, warp) ^ applyBases(layout.lane, lane);
       for (let register = 2 ** layout.register.length - 1; register >= 0; register--) {
-        all[start ^ apply(layout.register, register)] = { warp, lane, register };
+        all[start ^ applyBases(layout.register, register)] = { warp, lane, register };
       }
     }
   }

@@ -36,8 +36,8 @@ on("search", (words) => {
 
 const KEYS = [
   ["↑ ↓ or k j", "previous and next line", { ArrowUp: () => state.pane.go(state.pane.at - 1), ArrowDown: () => state.pane.go(state.pane.at + 1), k: () => state.pane.go(state.pane.at - 1), j: () => state.pane.go(state.pane.at + 1) }],
-  ["← → or h l", "previous and next text", { ArrowLeft: () => step(-1), ArrowRight: () => step(1), h: () => step(-1), l: () => step(1) }],
-  ["PageUp PageDown", "a page of lines", { PageUp: () => state.pane.go(state.pane.at - page()), PageDown: () => state.pane.go(state.pane.at + page()) }],
+  ["← → or h l", "previous and next text", { ArrowLeft: () => activateNeighbour(-1), ArrowRight: () => activateNeighbour(1), h: () => activateNeighbour(-1), l: () => activateNeighbour(1) }],
+  ["PageUp PageDown", "a page of lines", { PageUp: () => state.pane.go(state.pane.at - rowsPerPage()), PageDown: () => state.pane.go(state.pane.at + rowsPerPage()) }],
   ["g G", "first and last line", { g: () => state.pane.go(0), G: () => state.pane.go(state.pane.data.lines.length - 1) }],
   [", .", "previous and next linked line", { ",": () => nextLinked(-1), ".": () => nextLinked(1) }],
   ["1 to 9", "show or hide a text", Object.fromEntries(panes.slice(0, 9).map((pane, index) => [String(index + 1), () => toggle(pane)]))],
@@ -48,9 +48,9 @@ const KEYS = [
 ];
 const ACTIONS = Object.assign({}, ...KEYS.map(([, , actions]) => actions));
 
-function page() { return Math.max(1, Math.floor(state.pane.text.clientHeight / HEIGHT) - 2); }
+function rowsPerPage() { return Math.max(1, Math.floor(state.pane.text.clientHeight / ROW_HEIGHT) - 2); }
 
-function step(by) {
+function activateNeighbour(by) {
   const shown = panes.filter((pane) => !pane.root.hidden);
   activate(shown[(shown.indexOf(state.pane) + by + shown.length) % shown.length] ?? state.pane);
   redraw();
@@ -74,7 +74,7 @@ document.addEventListener("keydown", (event) => {
 });
 field.addEventListener("input", () => { if (!field.value) search.run(""); });
 document.getElementById("help-button").addEventListener("click", () => document.getElementById("help").showModal());
-window.addEventListener("resize", () => tell("draw"));
+window.addEventListener("resize", () => emit("draw"));
 
 /** The initial selection: the source line with the longest time, or with the most PTX lines. */
 function hottest() {
@@ -86,7 +86,7 @@ function hottest() {
 }
 
 function start() {
-  document.getElementById("title").textContent = short(model.title);
+  document.getElementById("title").textContent = shortKernelName(model.title);
   document.getElementById("title").title = model.title;
   document.getElementById("facts").textContent = model.target ?? "";
   panes.forEach((pane, index) => {
@@ -96,7 +96,7 @@ function start() {
     document.getElementById("chooser").append(pane.button);
     document.getElementById("panes").append(pane.root);
   });
-  showChosen();
+  applyVisibility();
   activate(panes.find((pane) => !pane.root.hidden) ?? panes[0]);
   TABS.forEach(([name, title], index) => document.getElementById("tabs").append(element("button", { role: "tab", id: `tab-${name}`, click: () => showTab(index) }, title)));
   document.getElementById("keys").append(...KEYS.map(([keys, what]) => element("tr", {}, element("td", {}, element("kbd", {}, keys)), element("td", {}, what))));

@@ -3,59 +3,63 @@ class MemoryDrawing {
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
   show(into) {
-    const of = model.functions[this.function], buffers = of?.buffers ?? [];
+    const view = model.functions[this.function], buffers = view?.buffers ?? [];
     if (!buffers.length) return into.append(model.functions.length ? "The kernel uses no shared memory." : "There are no buffers before .as.");
     this.status = element("div", { class: "status", id: "memory-status" });
-    into.append(functionChooser(this), this.map("shared", of.shared_bytes, "bytes of shared memory"));
-    if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", of.tmem_columns, "TMEM columns"));
+    into.append(functionChooser(this), this.map("shared", view.shared_bytes, "bytes of shared memory"));
+    if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", view.tmem_columns, "TMEM columns"));
     into.append(this.status, this.details(buffers[this.chosen]));
   }
 
   choose(index) {
     this.chosen = index;
-    tell("draw");
+    emit("draw");
   }
 
-  /** Time from left to right: first ops of all warps, then each warp role, which run concurrently. Addresses downwards. */
+  /**
+   * The buffers of a memory as rectangles: ops from left to right, addresses downwards. The ops of all warps come first, then the
+   * ops of each warp role, although the roles run at the same time.
+   */
   map(space, size, unit) {
-    const of = model.functions[this.function];
-    const [left, width, top] = [70, Math.max(400, window.innerWidth - 140), of.warp_roles.length ? 18 : 0], height = 150 + top;
-    const all = Math.max(1, size, ...of.buffers.filter((buffer) => buffer.space === space).map((buffer) => buffer.offset + buffer.size * buffer.depth));
-    const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => top + 4 + (at / all) * (height - top - 22);
+    const view = model.functions[this.function];
+    const [left, width, top] = [70, Math.max(400, window.innerWidth - 140), view.warp_roles.length ? 18 : 0], height = 150 + top;
+    const capacity = Math.max(1, size, ...view.buffers.filter((buffer) => buffer.space === space).map((buffer) => buffer.offset + buffer.size * buffer.depth));
+    const x = (op) => left + (op / Math.max(1, view.ops)) * (width - left - 10), y = (at) => top + 4 + (at / capacity) * (height - top - 22);
     const stageRects = (buffer, index, live_range) => Array.from({ length: buffer.depth }, (_, stage) => {
       const [from, to] = [x(live_range[0]), x(live_range[1] + 1)], at = buffer.offset + stage * buffer.size;
       const [upper, tall] = [y(at), Math.max(2, y(at + buffer.size) - y(at))];
       const status = `${buffer.name}${buffer.depth > 1 ? `, stage ${stage} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, ${at} to ${at + buffer.size}`;
       const rect = element("rect", {
         class: index === this.chosen ? "box chosen" : "box", x: from, y: upper, width: Math.max(3, to - from), height: tall, fill: colour(index),
-        mouseenter: () => { this.status.textContent = status; }, click: () => { goToOp(of, live_range[0]); this.choose(index); },
+        mouseenter: () => { this.status.textContent = status; }, click: () => { goToOp(view, live_range[0]); this.choose(index); },
       }, element("title", {}, status));
       const label = element("text", { x: from + 4, y: upper + 11, style: "fill: #111; pointer-events: none" }, stage ? `stage ${stage}` : buffer.name);
       return element("g", {}, rect, tall > 12 && to - from > 60 ? label : undefined);
     });
-    const rects = of.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.live_ranges.flatMap((live_range) => stageRects(buffer, index, live_range)) : []));
-    const warp_roles = of.parts.filter((part) => of.warp_roles.length && (part.warp_role === null || part.ops[1] > part.ops[0])).map((part) => element("g", {},
+    const rects = view.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.live_ranges.flatMap((live_range) => stageRects(buffer, index, live_range)) : []));
+    const warp_roles = view.parts.filter((part) => view.warp_roles.length && (part.warp_role === null || part.ops[1] > part.ops[0])).map((part) => element("g", {},
       element("line", { x1: x(part.ops[0]), x2: x(part.ops[0]), y1: 0, y2: height - 16, class: "rule" }),
-      this.named(part.warp_role === null ? "all warps" : of.warp_roles[part.warp_role].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
-    const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : top + 12, "text-anchor": "end" }, String(at)));
-    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.warp_roles.length ? "; warp roles run at the same time" : ""}; ${size} ${unit}`);
+      this.labelIfFits(part.warp_role === null ? "all warps" : view.warp_roles[part.warp_role].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
+    const labels = [0, capacity].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : top + 12, "text-anchor": "end" }, String(at)));
+    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${view.ops}${view.warp_roles.length ? "; warp roles run at the same time" : ""}; ${size} ${unit}`);
     return element("svg", { id: `${space}-map`, width, height }, warp_roles, rects, labels, axis);
   }
 
-  /** A label, if it fits. */
-  named(word, from, to) {
+  /** A label, if it fits between two x coordinates. */
+  labelIfFits(word, from, to) {
     return 7 * word.length < to - from ? element("text", { class: "faint", x: from, y: 12 }, word) : undefined;
   }
 
+  /** The accesses to a buffer, and the drawing of its elements. */
   details(buffer) {
-    const of = model.functions[this.function];
+    const view = model.functions[this.function];
     const rows = buffer.accesses.map((access) => {
-      const line = model.panes.find((pane) => pane.name === "sched")?.numbers[of.rows[access.op]];
+      const line = model.panes.find((pane) => pane.name === "sched")?.numbers[view.rows[access.op]];
       const passes = access.passes;
-      const cost = !passes ? "" : passes.takes > passes.least ? element("span", { class: "bad" }, `${passes.takes} passes, ${passes.least} would do`) : `${passes.takes} passes, no conflicts`;
-      return { cells: [line ?? "", access.mnemonic, access.does, access.proxy, access.atom, cost], go: () => goToOp(of, access.op) };
+      const cost = !passes ? "" : passes.takes > passes.least ? element("span", { class: "bad" }, `${passes.takes} wavefronts, ${passes.least} at best`) : `${passes.takes} wavefronts, no conflicts`;
+      return { cells: [line ?? "", access.mnemonic, access.does, access.proxy, access.atom, cost], go: () => goToOp(view, access.op) };
     });
-    const accesses = table(["line", "op", "", "warp role", "instruction", "per warp instruction"], rows);
+    const accesses = table(["line", "op", "", "accessed by", "instruction", "per warp instruction"], rows);
     const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.size} ${buffer.space === "tensor" ? "columns" : "bytes"}${buffer.depth > 1 ? `, ${buffer.depth} stages` : ""}, at ${buffer.offset}`;
     return element("div", { class: "split" }, element("div", {}, element("b", {}, title), accesses), buffer.space === "tensor" ? this.lanes(buffer) : this.banks(buffer));
   }
@@ -66,9 +70,9 @@ class MemoryDrawing {
     const size = Math.max(2, Math.min(8, Math.floor(640 / buffer.size)));
     const at = (lane, column) => {
       const offset = (lane << (parts + columns)) | (column << parts);
-      // A basis of 0 means that the buffer has no element there.
+      // A basis of 0 means that the buffer does not use the address bit, so it has no element where the bit is set.
       const nothing = buffer.offsets.some((basis, bit) => basis === 0 && (offset >> bit) & 1);
-      return nothing ? undefined : coordinates(apply(buffer.offsets, offset), buffer.shape);
+      return nothing ? undefined : coordinates(applyBases(buffer.offsets, offset), buffer.shape);
     };
     const status = element("div", { class: "status" }, "lanes downwards, columns to the right, coloured by row");
     const canvas = element("canvas", {
@@ -90,14 +94,14 @@ class MemoryDrawing {
     return element("div", {}, status, canvas);
   }
 
-  /** The first bank of each element. */
+  /** The shared-memory bank of the first byte of each element. */
   banks(buffer) {
     const columns = buffer.shape.length > 1 ? buffer.shape.at(-1) : Math.min(buffer.shape[0] ?? 1, 64);
     const elements = buffer.shape.reduce((product, extent) => product * extent, 1);
     if (elements > MOST_CELLS) return element("div", {}, "The buffer is too large to be drawn.");
     const size = Math.max(2, Math.min(24, Math.floor(640 / columns)));
     const offsets = new Array(elements);
-    for (let offset = 0; offset < elements; offset++) offsets[apply(buffer.offsets, offset)] = offset;
+    for (let offset = 0; offset < elements; offset++) offsets[applyBases(buffer.offsets, offset)] = offset;
     const bank = (element) => Math.floor((offsets[element] * buffer.elem_bytes) / 4) % 32;
     const status = element("div", { class: "status" }, "first bank of each element");
     const canvas = element("canvas", {
@@ -128,17 +132,17 @@ class MemoryDrawing {
 /** Buttons for functions, if there are several. */
 function functionChooser(drawing) {
   if (model.functions.length < 2) return element("div", {});
-  return element("div", {}, model.functions.map((of, index) =>
-    element("button", { "aria-pressed": String(index === drawing.function), click: () => { [drawing.function, drawing.chosen] = [index, 0]; tell("draw"); } }, short(of.name))));
+  return element("div", {}, model.functions.map((view, index) =>
+    element("button", { "aria-pressed": String(index === drawing.function), click: () => { [drawing.function, drawing.chosen] = [index, 0]; emit("draw"); } }, shortKernelName(view.name))));
 }
 
-/** The line of an op of `.sched`. */
-function goToOp(of, op) {
+/** Goes to the line of an op in the `.sched` pane. */
+function goToOp(view, op) {
   const pane = panes.find((pane) => pane.data.name === "sched");
-  if (!pane || of.rows[op] === undefined) return;
+  if (!pane || view.rows[op] === undefined) return;
   if (pane.root.hidden) toggle(pane);
   activate(pane);
-  pane.go(of.rows[op]);
+  pane.go(view.rows[op]);
 }
 
 const memoryDrawing = new MemoryDrawing();

@@ -1,8 +1,8 @@
 // Texts side by side. Only visible rows are in the document.
-const HEIGHT = 18;
+const ROW_HEIGHT = 18;
 
-/** The share of the time of each PTX line and each source line. */
-function heats() {
+/** Computes the share of the predicted time of each PTX line and each source line. */
+function computeHeat() {
   const byNumber = new Map((model.time?.lines ?? []).map((line) => [line.line, line]));
   const ptx = model.panes.find((pane) => pane.name === "ptx");
   const bySource = new Map();
@@ -10,9 +10,9 @@ function heats() {
   ptx?.numbers.forEach((number, row) => {
     const time = byNumber.get(number);
     let line = key(row);
-    // Waits, barriers and branches carry the line of their loop. Their time belongs to the op that waits: the next one of another
-    // line.
-    if (time && loops.has(line) && WAITS.test(ptx.lines[row])) line = nextOp(ptx, row, key, loops) ?? line;
+    // Waits, barriers and branches have the source line of their loop. Count their time for the op that waits, that is, the next op
+    // with another line.
+    if (time && loops.has(line) && WAITS.test(ptx.lines[row])) line = lineOfWaitingOp(ptx, row, key, loops) ?? line;
     if (line && time) bySource.set(line, (bySource.get(line) ?? 0) + time.part);
   });
   return { byNumber, bySource };
@@ -20,15 +20,16 @@ function heats() {
 
 const WAITS = /\b(mbarrier|barrier|bar\.sync|wait_group|wait_all|commit_group|fence|bra|tcgen05\.wait|elect)\b/;
 
-/** The source lines of the loops of the program. */
+/** The source lines of the loop ops of the program. */
 function loopLines() {
   const texts = model.panes.filter((pane) => ["tile", "aa", "as", "sched"].includes(pane.name));
   const lines = texts.flatMap((text) => text.lines.map((line, row) => /(^|= )\s*(for|loop)\b/.test(line) && model.source_positions[text.source_positions[row]]));
   return new Set(lines.filter(Boolean).map((at) => `${at.file}:${at.line}`));
 }
 
-/** The line of the next instruction in the loop that does not carry the loop's own line; else of the last one before the row. */
-function nextOp(ptx, row, key, loops) {
+/** The source line of the op that a wait in this row delays: of the next instruction in the loop body whose line is not that of a
+ *  loop. If there is none, the line of the last such instruction before the row. */
+function lineOfWaitingOp(ptx, row, key, loops) {
   const own = key(row), isOp = (at) => key(at) && !loops.has(key(at));
   for (let at = row + 1; at < ptx.lines.length; at++) {
     if (isOp(at)) return key(at);
@@ -37,8 +38,9 @@ function nextOp(ptx, row, key, loops) {
   for (let at = row - 1; at >= 0; at--) if (isOp(at)) return key(at);
   return undefined;
 }
-const heat = heats();
+const heat = computeHeat();
 
+/** A text of the page. `at` is its current row. */
 class Pane {
   constructor(data) {
     this.data = data;
@@ -46,7 +48,7 @@ class Pane {
     this.sheet = element("div", { class: "sheet" });
     this.text = element("div", { class: "text", tabindex: "-1", scroll: () => this.draw() }, this.sheet);
     this.root = element("section", { class: "pane", id: `pane-${data.name}` }, element("h2", {}, data.title), this.text);
-    this.sheet.style.height = `${data.lines.length * HEIGHT}px`;
+    this.sheet.style.height = `${data.lines.length * ROW_HEIGHT}px`;
     this.text.addEventListener("mousedown", (event) => this.clicked(event));
     new ResizeObserver(() => this.draw()).observe(this.text);
     this.byLine = new Map();
@@ -59,7 +61,7 @@ class Pane {
     });
   }
 
-  /** Rows that come from the selected source_position. */
+  /** The rows that come from the selected source line. */
   linked() {
     const at = model.source_positions[state.source_position];
     return at ? this.byLine.get(`${at.file}:${at.line}`) ?? [] : [];
@@ -67,8 +69,8 @@ class Pane {
 
   draw() {
     if (this.root.hidden) return;
-    const first = Math.max(0, Math.floor(this.text.scrollTop / HEIGHT) - 10);
-    const last = Math.min(this.data.lines.length, Math.ceil((this.text.scrollTop + this.text.clientHeight) / HEIGHT) + 10);
+    const first = Math.max(0, Math.floor(this.text.scrollTop / ROW_HEIGHT) - 10);
+    const last = Math.min(this.data.lines.length, Math.ceil((this.text.scrollTop + this.text.clientHeight) / ROW_HEIGHT) + 10);
     const linked = new Set(this.linked());
     const rows = [];
     for (let row = first; row < last; row++) rows.push(this.row(row, linked));
@@ -82,18 +84,19 @@ class Pane {
     if (state.pane === this && this.at === row) classes += " at";
     if (search.isMatch(this, row)) classes += " match";
     const code = element("span", { class: "code" });
-    code.innerHTML = coloured(this.data.lines[row]);
+    code.innerHTML = highlight(this.data.lines[row]);
     const div = element("div", { class: classes, "data-row": row }, element("span", { class: "no" }, String(this.data.numbers[row])), this.heat(row), code);
-    div.style.top = `${row * HEIGHT}px`;
+    div.style.top = `${row * ROW_HEIGHT}px`;
     return div;
   }
 
+  /** Whether a source position equals the selected one, or agrees in the line if one of them has no column. */
   isExact(source_position) {
     const [one, other] = [model.source_positions[source_position], model.source_positions[state.source_position]];
     return source_position === state.source_position || one.column === 0 || other.column === 0;
   }
 
-  /** The predicted time of a row, in the texts that have one. */
+  /** The share of the predicted time of a row. Only PTX and source panes show it. */
   heat(row) {
     if (!model.time) return undefined;
     let part, why = "";
@@ -117,8 +120,8 @@ class Pane {
   }
 
   show(row) {
-    const [top, height] = [row * HEIGHT, this.text.clientHeight];
-    if (top < this.text.scrollTop || top + 2 * HEIGHT > this.text.scrollTop + height) this.text.scrollTop = Math.max(0, top - height / 3);
+    const [top, height] = [row * ROW_HEIGHT, this.text.clientHeight];
+    if (top < this.text.scrollTop || top + 2 * ROW_HEIGHT > this.text.scrollTop + height) this.text.scrollTop = Math.max(0, top - height / 3);
   }
 
   clicked(event) {
@@ -126,8 +129,8 @@ class Pane {
     if (!row) return;
     activate(this);
     const word = event.target.closest("[data-layout], [data-buffer], .v");
-    if (word?.dataset.layout) tell("layout", `#${word.dataset.layout}`);
-    else if (word?.dataset.buffer) tell("buffer", Number(word.dataset.buffer));
+    if (word?.dataset.layout) emit("layout", `#${word.dataset.layout}`);
+    else if (word?.dataset.buffer) emit("buffer", Number(word.dataset.buffer));
     state.value = word?.classList.contains("v") ? word.textContent : undefined;
     this.go(Number(row.dataset.row));
   }
@@ -136,8 +139,8 @@ class Pane {
 const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 const WORDS = /(\/\/.*$|\/\*[^*]*\*\/)|(%[\w.]+)|(#\d+)(?=[,>)\]])|\b(buffer: )(\d+)|\b(layout: )(\d+)|(\b-?\d[\w.]*)/g;
 
-/** A line as HTML: comments, values, layouts, buffers and numbers. */
-function coloured(line) {
+/** Converts a line to HTML with coloured comments, values, layouts, buffers and numbers. */
+function highlight(line) {
   const plain = (text) => text.replace(/[&<>]/g, (char) => ESCAPES[char]);
   let out = "", end = 0;
   for (const match of line.matchAll(WORDS)) {
@@ -175,10 +178,10 @@ function selectSource(source_position, from) {
     pane.show(exact);
   }
   redraw();
-  tell("select", source_position);
+  emit("select", source_position);
 }
 
-/** The next or previous linked line of the active pane. */
+/** Goes to the next or previous linked line of the active pane. */
 function nextLinked(step) {
   const rows = state.pane.linked();
   const next = step > 0 ? rows.find((row) => row > state.pane.at) ?? rows[0] : rows.findLast((row) => row < state.pane.at) ?? rows.at(-1);
@@ -188,18 +191,18 @@ function nextLinked(step) {
 function toggle(pane) {
   pane.root.hidden = !pane.root.hidden;
   if (pane.root.hidden && state.pane === pane) activate(panes.find((one) => !one.root.hidden) ?? pane);
-  showChosen();
+  applyVisibility();
   redraw();
 }
 
-function showChosen() {
+function applyVisibility() {
   for (const pane of panes) {
     pane.root.style.display = pane.root.hidden ? "none" : "";
     pane.button.setAttribute("aria-pressed", String(!pane.root.hidden));
   }
 }
 
-/** Search over all texts. */
+/** The search in all visible panes. */
 const search = {
   words: "",
   matches: [],
@@ -216,7 +219,7 @@ const search = {
     this.keys = new Set(this.matches.map(([pane, row]) => `${pane.data.name}:${row}`));
     this.now = -1;
     if (this.matches.length) this.next(1);
-    else { this.tell(); redraw(); }
+    else { this.showCount(); redraw(); }
   },
   next(step) {
     if (!this.matches.length) return;
@@ -224,10 +227,10 @@ const search = {
     const [pane, row] = this.matches[this.now];
     activate(pane);
     pane.go(row);
-    this.tell();
+    this.showCount();
   },
-  tell() {
-    const says = !this.words ? "" : this.matches.length ? `${this.now + 1} of ${this.matches.length}` : "not found";
-    document.getElementById("found").textContent = says;
+  showCount() {
+    const count = !this.words ? "" : this.matches.length ? `${this.now + 1} of ${this.matches.length}` : "not found";
+    document.getElementById("found").textContent = count;
   },
 };

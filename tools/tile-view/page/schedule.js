@@ -3,14 +3,14 @@ class ScheduleDrawing {
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
   show(into) {
-    const of = model.functions[this.function];
-    if (!of?.loops.length) return into.append(functionChooser(this), "No loop of the kernel is pipelined; the decisions give the reason.");
+    const view = model.functions[this.function];
+    if (!view?.loops.length) return into.append(functionChooser(this), "No loop of the kernel is pipelined; the decisions give the reason.");
     this.status = element("div", { class: "status", id: "schedule-status" });
-    const chooser = of.loops.map((loop, index) =>
-      element("button", { "aria-pressed": String(index === this.chosen), click: () => { this.chosen = index; tell("draw"); } }, `loop ${loop.index}`));
-    const loop = of.loops[this.chosen] ?? of.loops[0];
+    const chooser = view.loops.map((loop, index) =>
+      element("button", { "aria-pressed": String(index === this.chosen), click: () => { this.chosen = index; emit("draw"); } }, `loop ${loop.index}`));
+    const loop = view.loops[this.chosen] ?? view.loops[0];
     const stages = Math.max(...loop.ops.map((op) => op.stage)) + 1;
-    const head = `an iteration every ${loop.interval} cycles in ${counted(stages, "stage")}; at least ${loop.resource_bound} by resources and ${loop.recurrence_bound} by recurrences`;
+    const head = `an iteration every ${loop.interval} cycles in ${withUnit(stages, "stage")}; at least ${loop.resource_bound} by resources and ${loop.recurrence_bound} by recurrences`;
     into.append(functionChooser(this), element("div", {}, chooser, " ", head, loop.in_flight ? "; MMAs in flight" : ""), this.timeline(loop, stages), this.status, this.list(loop));
   }
 

@@ -15,6 +15,7 @@ use tileas::effects::{AccessKind, BufferAccess, Proxy};
 use tileas::verify::Program;
 use tileas::{CopyAtom, Layout, Space};
 
+/// The layouts of a module, each with the tile types that use it.
 pub(crate) fn layouts(module: &Module) -> Vec<LayoutView> {
     let mut uses = Uses::default();
     module.functions.iter().for_each(|function| uses.add(&function.body, &function.attrs.program));
@@ -35,7 +36,7 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
     let accesses = live_ranges::accesses(function);
     let buffers = attrs.program.buffers.iter().map(|(buffer, info)| {
         let placement = attrs.placements.get(buffer);
-        let own = accesses.iter().filter(|(_, _, access)| access.buffer == buffer);
+        let buffer_accesses = accesses.iter().filter(|(_, _, access)| access.buffer == buffer);
         BufferView {
             name: format!("buffer {}", buffer.0),
             elem: info.elem.print(),
@@ -52,7 +53,9 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
                 .flatten()
                 .map(|live_range| [live_range.first, live_range.last])
                 .collect(),
-            accesses: own.map(|(number, op, one)| access(module, function, *number, *op, one)).collect(),
+            accesses: buffer_accesses
+                .map(|(number, op, buffer_access)| access(module, function, *number, *op, buffer_access))
+                .collect(),
         }
     });
     let warp_roles = attrs.warp_roles.values().map(|warp_role| RoleView {
@@ -91,7 +94,7 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
 
 fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op, access: &BufferAccess) -> AccessView {
     let node = &function.body.ops[op];
-    let moves = moves(module, function, op);
+    let layout_and_copy_atom = layout_and_copy_atom(module, function, op);
     let info = &function.attrs.program.buffers[access.buffer];
     AccessView {
         op: number,
@@ -109,21 +112,24 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
             Proxy::Mma => "MMA",
             Proxy::Tma => "TMA",
         },
-        atom: moves.map(|(_, atom)| to_text(&atom)).or_else(|| mma_or_tmem_atom(node.kind.program()?)).unwrap_or_default(),
-        passes: moves.and_then(|(layout, atom)| banks::wavefronts(info, layout, atom)),
+        atom: layout_and_copy_atom
+            .map(|(_, atom)| to_text(&atom))
+            .or_else(|| mma_or_tmem_atom(node.kind.program()?))
+            .unwrap_or_default(),
+        passes: layout_and_copy_atom.and_then(|(layout, atom)| banks::wavefronts(info, layout, atom)),
     }
 }
 
-/// The layout and the copy atom of an op that copies a tile to or from shared memory.
-fn moves<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Option<(&'a Layout, CopyAtom)> {
-    use tileas::Op as In;
+/// The register layout and the copy atom of an op that copies a tile to or from shared memory.
+fn layout_and_copy_atom<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Option<(&'a Layout, CopyAtom)> {
+    use tileas::Op as TileasOp;
     let node = &function.body.ops[op];
-    let of = |value: base::Value| -> Option<&'a Layout> { module.layout_of(function.body.ty(value)) };
+    let layout_of = |value: base::Value| -> Option<&'a Layout> { module.layout_of(function.body.ty(value)) };
     match node.kind.program()? {
-        In::SharedStore { x, atom, .. } => Some((of(*x)?, *atom)),
-        In::SharedLoad { atom, .. } => Some((of(node.results[0])?, *atom)),
-        In::CopyView { layout, atom, .. } => Some((&module.layouts[*layout], *atom)),
-        In::Copy { ptr, atom, .. } => Some((of(*ptr)?, *atom)),
+        TileasOp::SharedStore { x, atom, .. } => Some((layout_of(*x)?, *atom)),
+        TileasOp::SharedLoad { atom, .. } => Some((layout_of(node.results[0])?, *atom)),
+        TileasOp::CopyView { layout, atom, .. } => Some((&module.layouts[*layout], *atom)),
+        TileasOp::Copy { ptr, atom, .. } => Some((layout_of(*ptr)?, *atom)),
         _ => None,
     }
 }
@@ -139,18 +145,18 @@ fn mma_or_tmem_atom(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// The schedules of the loops that the file still contains, with their function names. `trace` has the unit occupancy that
-/// `tile-sched --schedule-trace` reports.
+/// The schedules of the loops that the file still contains, each with its function name. `trace` is the file that
+/// `tile-sched --schedule-trace` writes: how long each op occupies a unit.
 pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
     let occupied = occupied(trace);
-    let views = file.payload.schedules.iter().enumerate().filter_map(|(process, schedule)| {
+    let views = file.payload.schedules.iter().enumerate().filter_map(|(loop_index, schedule)| {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function)?;
         let block = sched::loop_body(function, schedule.index)?;
         let body = &function.body.blocks[block].ops;
         let op = |entry: &sched::ScheduleEntry| -> Option<ScheduledOp> {
             let node = &function.body.ops[*body.get(entry.op as usize)?];
             let results: String = node.results.iter().map(|value| format!("{value} = ")).collect();
-            let source_position = source_positions.of(&file.envelope.debug, node.loc);
+            let source_position = source_positions.index_of_loc(&file.envelope.debug, node.loc);
             Some(ScheduledOp {
                 text: format!("{results}{}", node.kind.mnemonic()),
                 source_position,
@@ -160,14 +166,15 @@ pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut So
         };
         let ops = schedule.entries.iter().map(op).collect::<Option<Vec<_>>>()?;
         let LoopSchedule { index, interval, resource_bound, recurrence_bound, in_flight, .. } = *schedule;
-        let of_this = occupied.iter().filter(|(of, _)| *of == process).map(|(_, occupied)| occupied.clone()).collect();
-        let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied: of_this };
+        let of_loop = occupied.iter().filter(|(of, _)| *of == loop_index).map(|(_, occupied)| occupied.clone()).collect();
+        let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied: of_loop };
         Some((schedule.function.clone(), view))
     });
     views.collect()
 }
 
-/// The occupancy events of the first iteration in a trace, each with the index of its loop.
+/// The events of the first iteration in a trace, each with the index of its loop. The trace shows a loop as a process (`pid`), and
+/// a unit as a thread (`tid`).
 fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
     let events: Vec<serde_json::Value> = serde_json::from_slice(trace).unwrap_or_default();
     let number = |event: &serde_json::Value, field: &str| event[field].as_i64();
@@ -176,28 +183,28 @@ fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
         .filter(|event| event["name"] == "thread_name")
         .filter_map(|event| Some((number(event, "pid")?, number(event, "tid")?, event["args"]["name"].as_str()?.to_string())))
         .collect();
-    let one = |event: &serde_json::Value| {
+    let occupancy = |event: &serde_json::Value| {
         let (pid, tid) = (number(event, "pid")?, number(event, "tid")?);
-        // `mma 12 of 0`: the op's position, and the iteration.
+        // `mma 12 of 0`: the op's position in the loop body is 12, and the iteration is 0.
         let mut words = event["name"].as_str().filter(|_| event["ph"] == "X")?.rsplit(' ');
         let (iteration, _, op) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
         let unit = units.iter().find(|unit| (unit.0, unit.1) == (pid, tid))?.2.clone();
         let occupied = Occupied { op, unit, start: number(event, "ts")?, cycles: number(event, "dur")? };
         (iteration == "0").then_some((pid as usize, occupied))
     };
-    events.iter().filter_map(one).collect()
+    events.iter().filter_map(occupancy).collect()
 }
 
 /// The decisions in the pass log.
 pub(crate) fn decisions(envelope: &Envelope, source_positions: &mut SourceTable) -> Vec<Decision> {
-    let one = |entry: &base::envelope::LogEntry| Decision {
+    let decision = |entry: &base::envelope::LogEntry| Decision {
         pass: entry.pass.clone(),
         outcome: to_text(&entry.outcome),
         name: entry.name.clone(),
         message: entry.message.clone(),
-        source_position: source_positions.of(&envelope.debug, entry.loc),
+        source_position: source_positions.index_of_loc(&envelope.debug, entry.loc),
     };
-    envelope.log.iter().map(one).collect()
+    envelope.log.iter().map(decision).collect()
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ fn model(session: &Session, mut files: Files, folders: &[PathBuf]) -> Result<Mod
         let file = File::<tileaa::Module>::read(bytes, "k.aa")?;
         model.panes.push(panes::stage("aa", ".aa: memory explicit", &file, &mut source_positions));
     }
-    if let Some(bytes) = &files.atoms {
+    if let Some(bytes) = &files.as_file {
         let file = File::<tileas::Module>::read(bytes, "k.as")?;
         model.panes.push(panes::stage("as", ".as: layouts and instructions", &file, &mut source_positions));
     }

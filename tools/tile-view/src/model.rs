@@ -10,12 +10,12 @@ pub(crate) struct Model {
     pub(crate) producer: String,
     /// Names of source files.
     pub(crate) files: Vec<String>,
-    /// Source positions in the files, shared by the lines of all panes.
+    /// All source positions. The lines of the panes refer to them by index, so lines with one index come from one position.
     pub(crate) source_positions: Vec<SourcePosition>,
     pub(crate) panes: Vec<Pane>,
     pub(crate) layouts: Vec<LayoutView>,
     pub(crate) functions: Vec<FunctionView>,
-    /// The report of `tile-time`, whose lines are those of the PTX.
+    /// The report of `tile-time`. Its line numbers are those of the PTX.
     pub(crate) time: Option<serde_json::Value>,
     pub(crate) log: Vec<Decision>,
     /// Missing parts of the page, with reasons.
@@ -33,16 +33,17 @@ pub(crate) struct SourcePosition {
 /// A text with the source position of each line.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Pane {
-    /// A word, such as `sched`.
+    /// A short name, such as `sched` or `source`.
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) lines: Vec<String>,
-    /// For each line its number in the file, as other tools name it.
+    /// For each line its line number in the file. The pane omits some lines of the file.
     pub(crate) numbers: Vec<u32>,
-    /// For each line the index of its source position; -1 for none.
+    /// For each line the index of its source position in [`Model::source_positions`]; -1 if it has none.
     pub(crate) source_positions: Vec<i64>,
 }
 
+/// A distributed layout: the basis of each bit of the register, lane and warp number, and the tile types that use the layout.
 #[derive(Debug, Serialize)]
 pub(crate) struct LayoutView {
     pub(crate) name: String,
@@ -65,11 +66,11 @@ pub(crate) struct FunctionView {
     pub(crate) warps: u32,
     pub(crate) shared_bytes: u32,
     pub(crate) tmem_columns: u32,
-    /// Ops, in program order; the times of live_ranges are numbers of ops.
+    /// The number of ops. Live ranges and accesses refer to an op by its index in program order.
     pub(crate) ops: usize,
     /// The row of each op in the `.sched` pane.
     pub(crate) rows: Vec<usize>,
-    /// Spans of ops: of all warps, and of concurrent warp roles.
+    /// The spans of ops that all warps execute, and those that one warp role executes.
     pub(crate) parts: Vec<RoleSpanView>,
     pub(crate) buffers: Vec<BufferView>,
     pub(crate) warp_roles: Vec<RoleView>,
@@ -91,14 +92,16 @@ pub(crate) struct BufferView {
     pub(crate) elem: String,
     pub(crate) elem_bytes: u32,
     pub(crate) shape: Vec<u32>,
-    /// Bases of the offset's bits, in elements.
+    /// For each bit of an element offset in the buffer, the element (row-major index in the tile) at the offset with only this bit
+    /// set.
     pub(crate) offsets: Vec<u32>,
     /// `shared` (in bytes) or `tensor` (in TMEM columns).
     pub(crate) space: &'static str,
-    /// Size of one stage.
+    /// Size of one stage, in the unit of `space`.
     pub(crate) size: u32,
-    /// Its offset in memory, and its number of stages.
+    /// Offset of the first stage, in the unit of `space`.
     pub(crate) offset: u32,
+    /// Number of stages.
     pub(crate) depth: u32,
     /// The first and last op of each live range.
     pub(crate) live_ranges: Vec<[usize; 2]>,
@@ -113,7 +116,7 @@ pub(crate) struct AccessView {
     pub(crate) does: &'static str,
     pub(crate) proxy: &'static str,
     pub(crate) atom: String,
-    /// Wavefronts of one warp instruction.
+    /// The wavefronts of one warp instruction.
     pub(crate) passes: Option<Wavefronts>,
 }
 
@@ -133,8 +136,9 @@ pub(crate) struct PipelineView {
     pub(crate) fill: String,
     pub(crate) producer: u32,
     pub(crate) consumers: Vec<u32>,
-    /// Arrivals that fill a stage, and that release one.
+    /// Arrival count of the mbarrier that signals a filled stage.
     pub(crate) full: u32,
+    /// Arrival count of the mbarrier that signals a released stage.
     pub(crate) empty: u32,
 }
 
@@ -142,12 +146,14 @@ pub(crate) struct PipelineView {
 #[derive(Debug, Serialize)]
 pub(crate) struct LoopView {
     pub(crate) index: u32,
+    /// The initiation interval, in cycles; the bounds are lower bounds of it.
     pub(crate) interval: u32,
     pub(crate) resource_bound: u32,
     pub(crate) recurrence_bound: u32,
+    /// Whether `wgmma` ops stay in flight until those of the next iteration are issued.
     pub(crate) in_flight: bool,
     pub(crate) ops: Vec<ScheduledOp>,
-    /// Unit occupancy of the ops of one iteration.
+    /// How long the ops of one iteration occupy the units.
     pub(crate) occupied: Vec<Occupied>,
 }
 
@@ -159,16 +165,17 @@ pub(crate) struct ScheduledOp {
     pub(crate) cycle: u32,
 }
 
+/// A span of cycles in which an op occupies a unit.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Occupied {
-    /// Position of the op in the body.
+    /// Position of the op in the loop body.
     pub(crate) op: usize,
     pub(crate) unit: String,
     pub(crate) start: i64,
     pub(crate) cycles: i64,
 }
 
-/// A decision of a pass.
+/// An entry of the pass log: an optimisation that a pass applied or declined.
 #[derive(Debug, Serialize)]
 pub(crate) struct Decision {
     pub(crate) pass: String,

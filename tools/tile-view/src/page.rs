@@ -17,20 +17,22 @@ const SCRIPTS: [&str; 8] = [
     include_str!("../page/main.js"),
 ];
 
+/// The data of the page as JSON.
 pub(crate) fn json(model: &Model) -> Result<String> {
     serde_json::to_string(model).map_err(|error| Diagnostic::io("VIW004", format!("the model cannot be written: {error}")))
 }
 
+/// Generates the page: fills the marks `{{...}}` of the template.
 pub(crate) fn page(model: &Model) -> Result<String> {
     // Without `<` the model can neither close its script element nor open a comment.
     let data = json(model)?.replace('<', "\\u003c");
     let parts = [
-        ("{{title}}", escaped(&model.title)),
+        ("{{title}}", escape_html(&model.title)),
         ("{{style}}", STYLE.into()),
         ("{{model}}", data),
         ("{{script}}", SCRIPTS.join("\n")),
     ];
-    // Replaces each mark once, in template order, so that inserted text is not scanned for marks.
+    // Replace each mark once, in the order of the template. Inserted text may contain a mark, and must not be scanned.
     let (mut out, mut rest) = (String::new(), TEMPLATE);
     for (mark, text) in parts {
         let (before, after) = rest.split_once(mark).expect("the template has each mark, in order");
@@ -41,7 +43,7 @@ pub(crate) fn page(model: &Model) -> Result<String> {
     Ok(out + rest)
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -1,4 +1,5 @@
-//! Text panes with the source position of each line. The panes omit the locations; the page shows them as links between lines.
+//! The text panes of the page. A pane has the lines of one file and the source position of each line. The lines omit the locations
+//! of the file, because the page shows them as links between lines of different panes.
 
 use crate::model::{Model, Pane, SourcePosition};
 use base::diag::Result;
@@ -6,7 +7,7 @@ use base::{DebugInfo, File, Loc, Locations, Payload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Interned source files and source positions.
+/// Interned source files and source positions. A position has one index for all panes.
 #[derive(Debug, Default)]
 pub(crate) struct SourceTable {
     files: Vec<String>,
@@ -14,15 +15,16 @@ pub(crate) struct SourceTable {
     known: BTreeMap<SourcePosition, i64>,
 }
 
-/// Index for a line without a source position.
-pub(crate) const NOWHERE: i64 = -1;
+/// The index of a line that has no source position.
+pub(crate) const NO_SOURCE_POSITION: i64 = -1;
 
 impl SourceTable {
-    pub(crate) fn of(&mut self, debug: &DebugInfo, loc: Loc) -> i64 {
-        debug.position(loc).map_or(NOWHERE, |(file, line, column)| self.source_position(file, line, column))
+    /// The index of the source position of a location.
+    pub(crate) fn index_of_loc(&mut self, debug: &DebugInfo, loc: Loc) -> i64 {
+        debug.position(loc).map_or(NO_SOURCE_POSITION, |(file, line, column)| self.intern(file, line, column))
     }
 
-    fn source_position(&mut self, file: &str, line: u32, column: u32) -> i64 {
+    fn intern(&mut self, file: &str, line: u32, column: u32) -> i64 {
         let file = self.files.iter().position(|known| known == file).unwrap_or_else(|| {
             self.files.push(file.into());
             self.files.len() - 1
@@ -44,6 +46,7 @@ impl Pane {
     fn new(name: &str, title: &str) -> Pane {
         Pane { name: name.into(), title: title.into(), ..Pane::default() }
     }
+    /// Appends a line. `number` is its line number in the file.
     fn push(&mut self, number: usize, text: &str, source_position: i64) {
         self.lines.push(text.replace('\t', "    "));
         self.numbers.push(number as u32);
@@ -60,7 +63,7 @@ pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTab
         let (text, alias) = line.rsplit_once(" loc(").map_or((line, None), |(text, rest)| (text, rest.strip_suffix(')')));
         let source_position = alias.and_then(|alias| resolve(&definitions, alias));
         let source_position =
-            source_position.map_or(NOWHERE, |(file, line, column)| source_positions.source_position(file, line, column));
+            source_position.map_or(NO_SOURCE_POSITION, |(file, line, column)| source_positions.intern(file, line, column));
         pane.push(number + 1, text, source_position);
     }
     pane
@@ -93,29 +96,29 @@ fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<
 pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new(name, title);
     for (number, line) in file.payload.print(&file.envelope, Locations::Named).lines().enumerate() {
-        let (text, loc) = located(line);
-        let source_position = loc.map_or(NOWHERE, |loc| source_positions.of(&file.envelope.debug, loc));
+        let (text, loc) = split_location(line);
+        let source_position = loc.map_or(NO_SOURCE_POSITION, |loc| source_positions.index_of_loc(&file.envelope.debug, loc));
         pane.push(number + 1, &text, source_position);
     }
     pane
 }
 
-/// Splits a line `… @7 { // file:12` into its text without location and comment, and the location. Only ops and function headers
-/// have locations.
-fn located(line: &str) -> (String, Option<Loc>) {
-    let without = |text: &str| -> Option<(String, Loc)> {
+/// Splits a line `… @7 { // file:12` into its text without location and comment, `… {`, and the location 7. Returns other lines
+/// unchanged: only ops and function headers have locations.
+fn split_location(line: &str) -> (String, Option<Loc>) {
+    let strip_location = |text: &str| -> Option<(String, Loc)> {
         let (text, brace) = text.strip_suffix(" {").map_or((text, ""), |text| (text, " {"));
         let (text, number) = text.rsplit_once(" @")?;
         Some((format!("{text}{brace}"), Loc(number.parse().ok()?)))
     };
     let code = line.rsplit_once(" // ").map_or(line, |(code, _)| code);
-    match without(code) {
+    match strip_location(code) {
         Some((text, loc)) => (text, Some(loc)),
         None => (line.into(), None),
     }
 }
 
-/// The rows of a stage's pane that contain ops, per function in program order.
+/// For each function, the rows of a stage's pane that contain its ops, in program order.
 pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     let mut functions: Vec<Vec<usize>> = Vec::new();
     let mut in_head = false;
@@ -124,12 +127,12 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
             functions.push(Vec::new());
             in_head = true;
         }
-        let inside = line.starts_with("  ") && !in_head;
+        let is_in_body = line.starts_with("  ") && !in_head;
         let text = line.trim_start();
-        let other = ["type !", "(", "}"].iter().any(|start| text.starts_with(start));
+        let is_not_op = ["type !", "(", "}"].iter().any(|start| text.starts_with(start));
         if let Some(rows) = functions.last_mut()
-            && inside
-            && !other
+            && is_in_body
+            && !is_not_op
         {
             rows.push(row);
         }
@@ -154,14 +157,14 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
         }
     }
     let mut pane = Pane::new("ptx", "PTX");
-    let mut source_position = NOWHERE;
+    let mut source_position = NO_SOURCE_POSITION;
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with("//!tile")) {
         if let Some(loc) = line.trim_start().strip_prefix(".loc") {
             let numbers: Vec<u32> = loc.split_whitespace().map_while(|word| word.trim_end_matches(',').parse().ok()).collect();
             if let [file, line, column, ..] = numbers[..]
                 && line > 0
             {
-                source_position = names.get(&file).map_or(NOWHERE, |name| source_positions.source_position(name, line, column));
+                source_position = names.get(&file).map_or(NO_SOURCE_POSITION, |name| source_positions.intern(name, line, column));
             }
             continue;
         }
@@ -171,7 +174,7 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
             continue;
         }
         let is_code = line.starts_with(['\t', ' ']) && !code.starts_with("//");
-        pane.push(number + 1, line, if is_code { source_position } else { NOWHERE });
+        pane.push(number + 1, line, if is_code { source_position } else { NO_SOURCE_POSITION });
     }
     pane
 }
@@ -179,22 +182,22 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
 /// The pane of the SASS that nvdisasm prints, without the location comments.
 pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new("sass", "SASS");
-    let mut source_position = NOWHERE;
+    let mut source_position = NO_SOURCE_POSITION;
     for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let code = line.trim();
         if let Some(position) = code.strip_prefix("//## File \"") {
             let mut parts = position.split('"');
             let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let line = rest.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-            // The next lines name the call sites that it was inlined into.
-            if !position.contains("inlined at") || source_position == NOWHERE {
-                source_position = line.map_or(NOWHERE, |line| source_positions.source_position(name, line, 0));
+            // After an inlined location, nvdisasm prints its call sites ("inlined at"). Keep the inlined location.
+            if !position.contains("inlined at") || source_position == NO_SOURCE_POSITION {
+                source_position = line.map_or(NO_SOURCE_POSITION, |line| source_positions.intern(name, line, 0));
             }
             continue;
         }
         if code.starts_with("/*") && code.ends_with(';') || code.starts_with('.') && code.ends_with(':') || code.ends_with("*/") {
             let text = code.trim_end_matches(';').trim_end().replacen("                   ", "  ", 1);
-            pane.push(number + 1, &text, if code.starts_with("/*") { source_position } else { NOWHERE });
+            pane.push(number + 1, &text, if code.starts_with("/*") { source_position } else { NO_SOURCE_POSITION });
         }
     }
     pane
@@ -203,30 +206,32 @@ pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
 /// Adds a pane for each source file that is found in one of the folders or at its own path. The file with the most source
 /// positions comes first.
 pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
-    let places_in = |file: usize| model.source_positions.iter().filter(|source_position| source_position.file == file).count();
+    let count_positions =
+        |file: usize| model.source_positions.iter().filter(|source_position| source_position.file == file).count();
     let mut order: Vec<usize> = (0..model.files.len()).collect();
-    order.sort_by_key(|file| std::cmp::Reverse(places_in(*file)));
+    order.sort_by_key(|file| std::cmp::Reverse(count_positions(*file)));
     let mut found = Vec::new();
     for file in order {
         let name = &model.files[file];
-        let short = Path::new(name).file_name().map(PathBuf::from).unwrap_or_default();
-        let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(&short) });
+        let file_name = Path::new(name).file_name().map(PathBuf::from).unwrap_or_default();
+        let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(&file_name) });
         let candidates = candidates.chain([PathBuf::from(name)]);
-        let Some(path) = candidates.into_iter().find(|path| path.is_file() && path.file_name() == Some(short.as_os_str())) else {
+        let Some(path) = candidates.into_iter().find(|path| path.is_file() && path.file_name() == Some(file_name.as_os_str()))
+        else {
             model.missing.push(format!("the source {name} was not found; pass its folder with --source FOLDER"));
             continue;
         };
         let text = common::read_file(Some(&path))?;
         let number = if found.is_empty() { String::new() } else { (found.len() + 1).to_string() };
-        let mut pane = Pane::new(&format!("source{number}"), &short.to_string_lossy());
-        let mut first: BTreeMap<u32, i64> = BTreeMap::new();
+        let mut pane = Pane::new(&format!("source{number}"), &file_name.to_string_lossy());
+        let mut first_position: BTreeMap<u32, i64> = BTreeMap::new();
         for (number, source_position) in
             model.source_positions.iter().enumerate().filter(|(_, source_position)| source_position.file == file)
         {
-            first.entry(source_position.line).or_insert(number as i64);
+            first_position.entry(source_position.line).or_insert(number as i64);
         }
         for (row, line) in String::from_utf8_lossy(&text.bytes).lines().enumerate() {
-            pane.push(row + 1, line, first.get(&(row as u32 + 1)).copied().unwrap_or(NOWHERE));
+            pane.push(row + 1, line, first_position.get(&(row as u32 + 1)).copied().unwrap_or(NO_SOURCE_POSITION));
         }
         found.push(pane);
     }
@@ -239,15 +244,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locations_leave_the_lines_of_stage_files() {
+    fn the_location_of_a_line_is_split_off() {
         let line = "  %5 = constant(1) : i32 @12 // b.py:7";
-        assert_eq!(located(line), ("  %5 = constant(1) : i32".into(), Some(Loc(12))));
-        assert_eq!(located("  if(cond: %1) @3 {"), ("  if(cond: %1) {".into(), Some(Loc(3))));
-        assert_eq!(located("  (elem: f16), // buffer 0"), ("  (elem: f16), // buffer 0".into(), None));
+        assert_eq!(split_location(line), ("  %5 = constant(1) : i32".into(), Some(Loc(12))));
+        assert_eq!(split_location("  if(cond: %1) @3 {"), ("  if(cond: %1) {".into(), Some(Loc(3))));
+        assert_eq!(split_location("  (elem: f16), // buffer 0"), ("  (elem: f16), // buffer 0".into(), None));
     }
 
     #[test]
-    fn short_names_resolve_to_the_innermost_location() {
+    fn location_aliases_resolve_to_the_innermost_location() {
         let text = "op loc(#loc2)\n#di_file = #cuda_tile.di_file<\"k.py\" in \"/d\">\n#loc = loc(\"/d/k.py\":12:3)\n#loc1 = loc(unknown)\n\
                     #loc2 = loc(callsite(#loc3 at #loc1))\n#loc3 = #cuda_tile.di_loc<#loc in #di_subprogram>\n#loc4 = loc(fused[#loc4])\n";
         let definitions = aliases(text);
@@ -273,6 +278,6 @@ mod tests {
         let text = "\t.section\t.text.k\n.text.k:\n\t//## File \"/d/k.py\", line 3\n        /*0010*/                   MOV R1, R2 ;\n.L_x_0:\n";
         let pane = sass(text.as_bytes(), &mut SourceTable::default());
         assert_eq!(pane.lines, [".text.k:", "/*0010*/  MOV R1, R2", ".L_x_0:"]);
-        assert_eq!(pane.source_positions, [NOWHERE, 0, NOWHERE]);
+        assert_eq!(pane.source_positions, [NO_SOURCE_POSITION, 0, NO_SOURCE_POSITION]);
     }
 }

@@ -6,7 +6,7 @@ use common::{Input, Session};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The options of the stages.
+/// The options with which `tile-view` runs the stage tools.
 #[derive(Debug, Default)]
 pub(crate) struct StageRequest {
     pub(crate) target: Option<String>,
@@ -19,10 +19,12 @@ pub(crate) struct StageRequest {
 /// The files of all stages, from the stage of the input on.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
+    /// The `.tile` file; the next fields are the files of the later stages.
     pub(crate) tile: Option<Vec<u8>>,
     pub(crate) aa: Option<Vec<u8>>,
-    pub(crate) atoms: Option<Vec<u8>>,
-    /// With loops as they were scheduled, and how their ops occupy the units.
+    pub(crate) as_file: Option<Vec<u8>>,
+    /// A `.sched` file that still contains the scheduled loops, before materialization, and the trace of the units that their ops
+    /// occupy.
     pub(crate) scheduled: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) sched: Option<Vec<u8>>,
     pub(crate) ptx: Vec<u8>,
@@ -32,27 +34,27 @@ pub(crate) struct Files {
     pub(crate) missing: Vec<String>,
 }
 
-/// The working folder of the tools.
-struct Bench {
+/// The folder in which the stage tools run, and the folder of the tools themselves.
+struct ToolFolder {
     folder: tempfile::TempDir,
     tools: PathBuf,
 }
 
-impl Bench {
-    fn new() -> Result<Bench> {
+impl ToolFolder {
+    fn new() -> Result<ToolFolder> {
         let folder = tempfile::Builder::new().prefix("tile-view-").tempdir();
         let folder =
-            folder.map_err(|error| Diagnostic::io("VIW001", format!("no folder to work in: {}", common::plain(&error))))?;
-        let own = std::env::current_exe().ok();
-        let tools = own.and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
-        Ok(Bench { folder, tools })
+            folder.map_err(|error| Diagnostic::io("VIW001", format!("no folder to work in: {}", common::os_error_text(&error))))?;
+        let own_path = std::env::current_exe().ok();
+        let tools = own_path.and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
+        Ok(ToolFolder { folder, tools })
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn write_input(&self, name: &str, bytes: &[u8]) -> Result<()> {
         common::write_file(Some(&self.path(name)), bytes)
     }
 
@@ -60,14 +62,16 @@ impl Bench {
         Ok(common::read_file(Some(&self.path(name)))?.bytes.to_vec())
     }
 
-    /// Runs a tool of the project in the folder and forwards its error.
-    fn stage(&self, tool: &str, words: &[&str]) -> Result<()> {
-        self.run(tool, Command::new(self.tools.join(tool)).args(["--error-format=json"]).args(words)).map(|_| ())
+    /// Runs a tool of Tileworks in the folder. Returns the error that the tool reports.
+    fn run_tool(&self, tool: &str, words: &[&str]) -> Result<()> {
+        self.run_command(tool, Command::new(self.tools.join(tool)).args(["--error-format=json"]).args(words)).map(|_| ())
     }
 
-    fn run(&self, name: &str, command: &mut Command) -> Result<Vec<u8>> {
+    /// Runs a command in the folder and returns its standard output.
+    fn run_command(&self, name: &str, command: &mut Command) -> Result<Vec<u8>> {
         let output = common::child::output(command.current_dir(self.folder.path()), None);
-        let output = output.map_err(|error| Diagnostic::io("VIW002", format!("cannot run {name}: {}", common::plain(&error))))?;
+        let output =
+            output.map_err(|error| Diagnostic::io("VIW002", format!("cannot run {name}: {}", common::os_error_text(&error))))?;
         if output.status.success() {
             return Ok(output.stdout);
         }
@@ -76,16 +80,16 @@ impl Bench {
         match diagnostics.find(|diagnostic| diagnostic.severity == base::Severity::Error) {
             Some(error) => Err(Box::new(error)),
             None => {
-                let first = stderr.lines().next().unwrap_or_default();
+                let input_stage = stderr.lines().next().unwrap_or_default();
                 let ended = common::child::describe(output.status);
-                Err(Diagnostic::io("VIW002", format!("{name} ends with {ended}: {first}")))
+                Err(Diagnostic::io("VIW002", format!("{name} ends with {ended}: {input_stage}")))
             }
         }
     }
 }
 
-/// The source_position of a stage's file in the pipeline: program, `.aa`, `.as`, `.sched`, PTX.
-fn position(input: &Input) -> Result<usize> {
+/// The position of the input's stage in the pipeline: 0 for a program, then `.aa`, `.as`, `.sched` and PTX.
+fn stage_index(input: &Input) -> Result<usize> {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text => Ok(0),
         Sniffed::Ptx => Ok(4),
@@ -103,60 +107,63 @@ fn position(input: &Input) -> Result<usize> {
 
 /// Generates the files of all stages from the input on.
 pub(crate) fn compile(session: &mut Session, input: &Input, request: &StageRequest) -> Result<Files> {
-    let (bench, first) = (Bench::new()?, position(input)?);
+    let (tool_folder, input_stage) = (ToolFolder::new()?, stage_index(input)?);
     let names = ["k.tile", "k.aa", "k.as", "k.sched", "k.ptx"];
     let mut files = Files::default();
-    if first == 0 {
+    if input_stage == 0 {
         let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
-        bench.put(names[0], &file.write(Form::Binary)?)?;
-        files.tile = Some(bench.read(names[0])?);
+        tool_folder.write_input(names[0], &file.write(Form::Binary)?)?;
+        files.tile = Some(tool_folder.read(names[0])?);
     } else {
-        bench.put(names[first], &input.bytes)?;
+        tool_folder.write_input(names[input_stage], &input.bytes)?;
     }
     let level = request.level.map(|level| format!("-O{level}"));
     let target = request.target.as_ref().map(|target| format!("--gpu-name={target}"));
-    let with = |words: &[&'static str], more: &Option<String>| -> Vec<String> {
-        words.iter().map(|word| word.to_string()).chain(more.clone()).collect()
+    let words_with = |words: &[&'static str], option: &Option<String>| -> Vec<String> {
+        words.iter().map(|word| word.to_string()).chain(option.clone()).collect()
     };
-    // An input that a stage would write is read by it, so that a schedule that was edited is gone on from.
-    let steps: [(usize, &str, Vec<String>); 4] = [
-        (1, "tile-lower-aa", with(&["k.tile", "-o", "k.aa"], &level)),
-        (2, "tile-lower-as", with(&["k.aa", "-o", "k.as"], &target)),
-        (3, "tile-sched", with(&[if first == 3 { "k.sched" } else { "k.as" }, "-o", "done.sched"], &None)),
-        (4, "tile-ptx", with(&["--lineinfo", "done.sched", "-o", "k.ptx"], &None)),
+    // If the input is a `.sched` file, `tile-sched` reads it. An edited schedule therefore gets the passes that it still lacks.
+    let stage_commands: [(usize, &str, Vec<String>); 4] = [
+        (1, "tile-lower-aa", words_with(&["k.tile", "-o", "k.aa"], &level)),
+        (2, "tile-lower-as", words_with(&["k.aa", "-o", "k.as"], &target)),
+        (3, "tile-sched", words_with(&[if input_stage == 3 { "k.sched" } else { "k.as" }, "-o", "done.sched"], &None)),
+        (4, "tile-ptx", words_with(&["--lineinfo", "done.sched", "-o", "k.ptx"], &None)),
     ];
-    for (writes, tool, words) in steps {
-        if writes > first || writes == 3 && first == 3 {
+    for (output_stage, tool, words) in stage_commands {
+        if output_stage > input_stage || output_stage == 3 && input_stage == 3 {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            session.timed(stage_name(writes), |_| bench.stage(tool, &words))?;
+            session.timed(stage_name(output_stage), |_| tool_folder.run_tool(tool, &words))?;
         }
     }
-    files.aa = bench.read("k.aa").ok();
-    files.atoms = bench.read("k.as").ok();
-    files.sched = bench.read("done.sched").ok();
-    files.ptx = bench.read("k.ptx")?;
-    if first <= 3 {
-        let from = if first == 3 { "k.sched" } else { "k.as" };
-        let words = ["--stop-after=alloc", "--schedule-trace=trace.json", from, "-o", "placed.sched"];
-        // A materialized file has no schedules.
-        files.scheduled =
-            bench.stage("tile-sched", &words).and_then(|()| Ok((bench.read("placed.sched")?, bench.read("trace.json")?))).ok();
+    files.aa = tool_folder.read("k.aa").ok();
+    files.as_file = tool_folder.read("k.as").ok();
+    files.sched = tool_folder.read("done.sched").ok();
+    files.ptx = tool_folder.read("k.ptx")?;
+    if input_stage <= 3 {
+        let schedule_input = if input_stage == 3 { "k.sched" } else { "k.as" };
+        let words = ["--stop-after=alloc", "--schedule-trace=trace.json", schedule_input, "-o", "placed.sched"];
+        // A file whose loops are already materialized has no schedules; the page then draws none.
+        files.scheduled = tool_folder
+            .run_tool("tile-sched", &words)
+            .and_then(|()| Ok((tool_folder.read("placed.sched")?, tool_folder.read("trace.json")?)))
+            .ok();
     }
-    session.timed("disassemble", |_| sass(&bench, &mut files))?;
+    session.timed("disassemble", |_| disassemble(&tool_folder, &mut files))?;
     if let Some(launch) = &request.launch {
-        files.time = Some(session.timed("time", |_| time(&bench, launch, request.gpu.as_deref()))?);
+        files.time = Some(session.timed("time", |_| predict(&tool_folder, launch, request.gpu.as_deref()))?);
     } else {
         files.missing.push("predicted times: pass a launch description with --launch FILE".into());
     }
     Ok(files)
 }
 
+/// The name of a stage by its position in the pipeline.
 fn stage_name(number: usize) -> &'static str {
     ["tile", "aa", "as", "sched", "ptx"][number]
 }
 
-/// Disassembles the cubin, if ptxas and nvdisasm are installed.
-fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
+/// Assembles the PTX and disassembles the cubin, if ptxas and nvdisasm are installed.
+fn disassemble(tool_folder: &ToolFolder, files: &mut Files) -> Result<()> {
     let ptxas = match common::toolkit::ptxas() {
         Ok(found) => found.path,
         Err(error) => {
@@ -168,18 +175,18 @@ fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
         files.missing.push("SASS: nvdisasm is neither next to ptxas nor in PATH".into());
         return Ok(());
     };
-    bench.stage("tile-link", &["k.ptx", "-o", "k.cubin"])?;
-    let out = std::fs::File::create(bench.path("k.sass"));
-    let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::plain(&error))))?;
+    tool_folder.run_tool("tile-link", &["k.ptx", "-o", "k.cubin"])?;
+    let out = std::fs::File::create(tool_folder.path("k.sass"));
+    let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::os_error_text(&error))))?;
     // Write to a file, because captured output of children is bounded.
     let status = common::child::command(&nvdisasm)
         .args(["-g", "-c", "k.cubin"])
-        .current_dir(bench.folder.path())
+        .current_dir(tool_folder.folder.path())
         .stdout(out)
         .stderr(std::process::Stdio::null())
         .status();
     match status {
-        Ok(status) if status.success() => files.sass = Some(bench.read("k.sass")?),
+        Ok(status) if status.success() => files.sass = Some(tool_folder.read("k.sass")?),
         _ => files.missing.push(format!("SASS: {} failed", nvdisasm.display())),
     }
     Ok(())
@@ -192,13 +199,13 @@ fn nvdisasm(ptxas: &Path) -> Option<PathBuf> {
 }
 
 /// The report of `tile-time` for a launch.
-fn time(bench: &Bench, launch: &Path, gpu: Option<&str>) -> Result<serde_json::Value> {
+fn predict(tool_folder: &ToolFolder, launch: &Path, gpu: Option<&str>) -> Result<serde_json::Value> {
     let launch = std::path::absolute(launch).unwrap_or_else(|_| launch.to_path_buf());
     let launch = launch.to_string_lossy().into_owned();
     let mut words = vec!["k.ptx", "--launch", &launch, "--json", "time.json"];
     words.extend(gpu.iter().flat_map(|gpu| ["--gpu", gpu]));
-    bench.stage("tile-time", &words)?;
-    let bytes = bench.read("time.json")?;
+    tool_folder.run_tool("tile-time", &words)?;
+    let bytes = tool_folder.read("time.json")?;
     serde_json::from_slice(&bytes)
         .map_err(|error| Diagnostic::io("VIW002", format!("cannot parse the report of tile-time: {error}")))
 }

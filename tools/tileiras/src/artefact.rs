@@ -1,16 +1,16 @@
-//! Checks the output of a stage. A stage may have been replaced by a program that does nothing, or it may have ended early without
-//! a message.
+//! Checks the output of a stage that reported success. A pipeline file may name a program that writes nothing, or a stage may end
+//! early without a message.
 
-use base::envelope::is_cut;
+use base::envelope::is_truncated;
 
 /// Describes the defect of a file of this kind, if it has one.
-pub(crate) fn fault(kind: &str, bytes: &[u8]) -> Option<String> {
+pub(crate) fn describe_defect(kind: &str, bytes: &[u8]) -> Option<String> {
     match kind {
         _ if bytes.is_empty() => Some(format!("it reported success, but wrote no {kind}")),
         "cubin" => cubin::check(bytes, "its output", &[]).err().map(|error| error.message),
         "fatbin" => cubin::fatbin::check(bytes).err().map(str::to_string),
         "host-object" => cubin::fatbin::check_object(bytes).err(),
-        _ if is_cut(bytes) => Some(format!("it reported success, but its {kind} is truncated")),
+        _ if is_truncated(bytes) => Some(format!("it reported success, but its {kind} is truncated")),
         _ => None,
     }
 }

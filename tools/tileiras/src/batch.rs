@@ -1,7 +1,7 @@
 //! Batch compilation: `--out-dir DIR` with any number of inputs and targets, `--jobs N` in parallel.
 
 use crate::compile;
-use crate::failure::{Stop, exit, style};
+use crate::failure::{DriverError, exit, style};
 use crate::pipeline::{Pipeline, is_cpu_module};
 use base::diag::Style;
 use common::cl::{Parsed, dashed, parse_integer};
@@ -20,7 +20,7 @@ pub(crate) struct Job {
 }
 
 /// The jobs of a command line: one for each input, target and optimization level, each with its own output.
-pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
+pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, DriverError> {
     for (option, reason) in [
         ("output-file", "names a single output, but --out-dir can produce several"),
         ("MF", "names a single depfile, but --out-dir can produce several; -MD writes one next to each output"),
@@ -28,20 +28,20 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
         ("remarks-output-file", "names a single file, but --out-dir can produce several, each next to its output"),
     ] {
         if parsed.get(option).is_some() {
-            return Err(Stop::new(exit::USAGE, format!("{} {reason}", dashed(option))));
+            return Err(DriverError::new(exit::USAGE, format!("{} {reason}", dashed(option))));
         }
     }
-    let configuration = |message| Stop::new(exit::CONFIGURATION, message);
+    let configuration = |message| DriverError::new(exit::CONFIGURATION, message);
     let steps = Pipeline::load(parsed.get("pipeline")).and_then(|(pipeline, _)| pipeline.plan(parsed)).map_err(configuration)?;
     let kind = match steps.last().map_or("cubin", |step| &step.writes) {
         _ if is_cpu_module(parsed) => "cubin",
         "host-object" => "o",
         kind => kind,
     };
-    let in_folder = |name: &str| Path::new(folder).join(name).to_string_lossy().into_owned();
+    let path_in_folder = |name: &str| Path::new(folder).join(name).to_string_lossy().into_owned();
     let levels = distinct(parsed, "opt-level");
     let mut jobs = Vec::new();
-    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    let mut input_of_output: BTreeMap<String, &str> = BTreeMap::new();
     for input in &parsed.positional {
         let stem = Path::new(input).file_stem().unwrap_or_default().to_string_lossy();
         for target in distinct(parsed, "gpu-name") {
@@ -49,14 +49,14 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
                 let mut name = stem.to_string();
                 name.extend(target.map(|target| format!(".{target}")));
                 name.extend(level.filter(|_| levels.len() > 1).map(|level| format!(".O{level}")));
-                let output = in_folder(&format!("{name}.{kind}"));
-                if let Some(other) = taken.insert(output.clone(), input) {
-                    return Err(Stop::new(exit::USAGE, format!("'{other}' and '{input}' have the same output '{output}'")));
+                let output = path_in_folder(&format!("{name}.{kind}"));
+                if let Some(other) = input_of_output.insert(output.clone(), input) {
+                    return Err(DriverError::new(exit::USAGE, format!("'{other}' and '{input}' have the same output '{output}'")));
                 }
                 let mut parsed = parsed.clone();
                 parsed.given.extend(target.map(|target| ("gpu-name", target.to_string())));
                 parsed.given.extend(level.map(|level| ("opt-level", level.to_string())));
-                parsed.given.push(("remarks-output-file", format!("{}.remarks.yaml", in_folder(&name))));
+                parsed.given.push(("remarks-output-file", format!("{}.remarks.yaml", path_in_folder(&name))));
                 jobs.push(Job { input: input.clone(), output, parsed });
             }
         }
@@ -64,7 +64,7 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
     Ok(jobs)
 }
 
-/// The distinct values of an option; a single `None` if it has no value.
+/// The distinct values of an option, or a single `None` if the command line does not have the option.
 fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> {
     let mut values: Vec<Option<&str>> = Vec::new();
     for value in parsed.all(name).map(Some) {
@@ -76,7 +76,7 @@ fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> 
 }
 
 /// Runs all jobs. The exit code is that of the first failed job in command-line order.
-pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
+pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverError> {
     let jobs = jobs(parsed, folder)?;
     if !parsed.flag("dry-run") {
         compile::make_folder(folder)?;
@@ -85,7 +85,7 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
         || std::thread::available_parallelism().map_or(1, usize::from),
         |jobs| usize::try_from(jobs).unwrap_or(1).max(1),
     );
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (next_job, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failures: Mutex<BTreeMap<usize, u8>> = Mutex::new(BTreeMap::new());
     let style = style(parsed);
     let terminal = style != Style::Json && std::io::stderr().is_terminal();
@@ -94,11 +94,11 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
         for _ in 0..workers.min(jobs.len()) {
             scope.spawn(|| {
                 loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let index = next_job.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { break };
                     let (text, code) = match compile::compile(&job.parsed, &job.input, &job.output) {
                         Ok(text) => (text, exit::OK),
-                        Err(stop) => (stop.rendered(style), stop.code),
+                        Err(driver_error) => (driver_error.render(style), driver_error.code),
                     };
                     if code != exit::OK {
                         failures.lock().expect("no worker panics").insert(index, code);
@@ -114,10 +114,11 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
     let failures = failures.into_inner().expect("no worker panics");
     match failures.first_key_value() {
         None => Ok(String::new()),
-        Some((_, code)) => Err(Stop::new(*code, format!("{} of {} failed", failures.len(), jobs.len()))),
+        Some((_, code)) => Err(DriverError::new(*code, format!("{} of {} failed", failures.len(), jobs.len()))),
     }
 }
 
+/// Prints the progress of a batch.
 struct Progress {
     total: usize,
     style: Style,
@@ -125,25 +126,25 @@ struct Progress {
 }
 
 impl Progress {
-    /// On a terminal, overwrites one status line; otherwise prints a line per job. Messages of jobs are always kept.
+    /// Reports a finished job. On a terminal, the report overwrites the status line of the previous job, but not its messages.
     fn show(&self, done: usize, job: &Job, text: &str, code: u8) {
         let shown = match self.style {
             Style::Json => self.json(done, job, text, code),
-            Style::Human | Style::Reference => self.text(done, job, text, code),
+            Style::Human | Style::Terminal | Style::Reference => self.text(done, job, text, code),
         };
         crate::print(&mut std::io::stderr(), &shown);
     }
 
     /// One line per object that the job printed, with its input added, and one line for its end.
     fn json(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
-        let named = |line: &str| match serde_json::from_str(line) {
+        let with_input = |line: &str| match serde_json::from_str(line) {
             Ok(serde_json::Value::Object(mut object)) => {
                 object.insert("input".into(), job.input.as_str().into());
                 serde_json::Value::Object(object)
             }
             _ => serde_json::json!({ "line": line, "input": job.input }),
         };
-        let messages: String = text.lines().map(|line| format!("{}\n", named(line))).collect();
+        let messages: String = text.lines().map(|line| format!("{}\n", with_input(line))).collect();
         let end =
             serde_json::json!({ "done": done, "of": self.total, "input": job.input, "output": job.output, "exit_code": code });
         format!("{messages}{end}\n")

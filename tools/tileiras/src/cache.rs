@@ -5,7 +5,7 @@
 //! Each entry carries a hash of its key and content, and is dropped if the hash does not match.
 
 use crate::compile::Compiled;
-use crate::failure::{Stop, exit};
+use crate::failure::{DriverError, exit};
 use crate::pipeline::Step;
 use common::cl::Parsed;
 use std::fs;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const MAGIC: &[u8] = b"tileworks cache 2\n";
-const HASH: usize = 32;
+const HASH_BYTES: usize = 32;
 
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -24,80 +24,88 @@ pub(crate) struct Cache {
 pub(crate) struct Key(blake3::Hash);
 
 impl Key {
-    /// A short form of the key for messages.
+    /// A prefix of the key for messages.
     pub(crate) fn name(&self) -> String {
         self.0.to_hex()[..16].to_string()
     }
 }
 
 impl Cache {
-    /// The cache that the command line names. Other users must not have access to it, because an entry is executable code.
-    pub(crate) fn of(parsed: &Parsed) -> Result<Option<Cache>, Stop> {
+    /// Returns the cache that `--cache` names. Other users must not have access to it, because an entry is executable code.
+    pub(crate) fn from_options(parsed: &Parsed) -> Result<Option<Cache>, DriverError> {
         let Some(folder) = parsed.get("cache") else { return Ok(None) };
         // These options require that the stages run.
         if ["save-temps", "print-after", "print-changed", "time"].iter().any(|option| parsed.get(option).is_some()) {
             return Ok(None);
         }
-        let bad = |message: String| Stop::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
+        let folder_error = |message: String| DriverError::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
         let megabytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
-        let limit = u64::try_from(megabytes).map_err(|_| bad("its size cannot be negative".into()))? << 20;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(common::plain(&error)))?;
-        let data = fs::metadata(folder).map_err(|error| bad(common::plain(&error)))?;
-        let own = fs::metadata("/proc/self").map_or(data.uid(), |own| own.uid());
-        if data.uid() != own || data.mode() & 0o077 != 0 {
-            return Err(bad("other users own it or can access it; use your own folder with mode 700".into()));
+        let limit = u64::try_from(megabytes).map_err(|_| folder_error("its size cannot be negative".into()))? << 20;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| folder_error(common::os_error_text(&error)))?;
+        let data = fs::metadata(folder).map_err(|error| folder_error(common::os_error_text(&error)))?;
+        let own_uid = fs::metadata("/proc/self").map_or(data.uid(), |process| process.uid());
+        if data.uid() != own_uid || data.mode() & 0o077 != 0 {
+            return Err(folder_error("other users own it or can access it; use your own folder with mode 700".into()));
         }
         Ok(Some(Cache { folder: folder.into(), limit }))
     }
 
-    /// The key: a hash of everything that determines the output. None if a part cannot be read; the stages will report the error.
+    /// The key: a hash of everything that determines the output. Returns None if a file cannot be read; the stages report the
+    /// error.
     pub(crate) fn key(&self, steps: &[Step], input: &[u8]) -> Option<Key> {
         let mut hasher = blake3::Hasher::new();
-        let mut add = |part: &[u8]| {
+        let mut hash_part = |part: &[u8]| {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         };
-        add(env!("SOURCE_HASH").as_bytes());
+        hash_part(env!("SOURCE_HASH").as_bytes());
         for step in steps {
-            add(step.tool.as_bytes());
+            hash_part(step.tool.as_bytes());
             // --verbose does not affect the output.
             let arguments = step.arguments.iter().filter(|argument| *argument != "--verbose");
-            add(&(arguments.clone().count() as u64).to_le_bytes());
-            arguments.for_each(|argument| add(argument.as_bytes()));
-            add(self.content_hash(&step.program)?.as_bytes());
+            hash_part(&(arguments.clone().count() as u64).to_le_bytes());
+            arguments.for_each(|argument| hash_part(argument.as_bytes()));
+            hash_part(self.content_hash(&step.program)?.as_bytes());
             match step.tool.as_str() {
-                "tile-ptx" => add(common::toolkit::libdevice()
-                    .ok()
-                    .and_then(|found| self.content_hash(&found.path))
-                    .unwrap_or_default()
-                    .as_bytes()),
-                "tile-link" => add(self.content_hash(&common::toolkit::ptxas().ok()?.path)?.as_bytes()),
+                "tile-ptx" => hash_part(
+                    common::toolkit::libdevice()
+                        .ok()
+                        .and_then(|found| self.content_hash(&found.path))
+                        .unwrap_or_default()
+                        .as_bytes(),
+                ),
+                "tile-link" => hash_part(self.content_hash(&common::toolkit::ptxas().ok()?.path)?.as_bytes()),
                 _ => {}
             }
         }
-        add(input);
+        hash_part(input);
         Some(Key(hasher.finalize()))
     }
 
-    /// The hash of a program, memoized by the file's metadata.
+    /// The hash of a program. A file in the cache memoizes it together with the program's size and times.
     fn content_hash(&self, path: &Path) -> Option<String> {
         let data = fs::metadata(path).ok()?;
-        // The ctime cannot be set back, unlike the mtime.
+        // A program can set the mtime of a file to an earlier time, but not the ctime.
         let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
-        let state = format!("{} {} {} {times:?}\n", data.dev(), data.ino(), data.size());
+        let file_state = format!("{} {} {} {times:?}\n", data.dev(), data.ino(), data.size());
         let name = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
-        let note = self.folder.join("programs").join(&name.as_str()[..32]);
-        if let Some(hash) = fs::read_to_string(&note).ok().and_then(|text| text.strip_prefix(&state).map(str::to_string)) {
+        let memo_file = self.folder.join("programs").join(&name.as_str()[..32]);
+        if let Some(hash) = fs::read_to_string(&memo_file).ok().and_then(|text| text.strip_prefix(&file_state).map(str::to_string))
+        {
             return Some(hash);
         }
         let hash = blake3::hash(&fs::read(path).ok()?).to_hex().to_string();
         let _ = fs::create_dir_all(self.folder.join("programs"));
-        let _ = common::write_file(Some(&note), (state + &hash).as_bytes());
+        let _ = common::write_file(Some(&memo_file), (file_state + &hash).as_bytes());
         Some(hash)
     }
 
     /// A summary of the cache for messages.
-    pub(crate) fn content(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let entries = self.entries();
         let bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
         format!("{} entries, {:.1} of {} MB", entries.len(), bytes as f64 / 1e6, self.limit >> 20)
@@ -107,11 +115,11 @@ impl Cache {
     fn entries(&self) -> Vec<(SystemTime, u64, PathBuf)> {
         let folders = fs::read_dir(self.folder.join("entries")).into_iter().flatten().flatten();
         let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
-        let known = files.filter_map(|file| {
+        let entries = files.filter_map(|file| {
             let data = file.metadata().ok()?;
             Some((data.modified().ok()?, data.len(), file.path()))
         });
-        known.collect()
+        entries.collect()
     }
 
     fn path(&self, key: &Key) -> PathBuf {
@@ -119,7 +127,7 @@ impl Cache {
         self.folder.join("entries").join(&name.as_str()[..2]).join(&name.as_str()[2..])
     }
 
-    /// The entry of a key, if there is one and it is intact.
+    /// Returns the entry of a key, and removes it if it is damaged.
     pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
@@ -132,17 +140,17 @@ impl Cache {
         Some(compiled)
     }
 
-    /// Stores an output. A failure to store it is not an error.
+    /// Stores an output. A failed write is ignored, because the compilation has succeeded.
     pub(crate) fn put(&self, key: &Key, compiled: &Compiled) {
         let path = self.path(key);
         let _ = path.parent().map(fs::create_dir_all);
         if common::write_file(Some(&path), &pack(key, compiled)).is_ok() {
-            self.shrink();
+            self.evict();
         }
     }
 
     /// Evicts the least recently used entries while the cache exceeds its limit.
-    fn shrink(&self) {
+    fn evict(&self) {
         let mut entries = self.entries();
         let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
         if total <= self.limit {
@@ -159,6 +167,7 @@ impl Cache {
     }
 }
 
+/// An entry: magic number, keyed hash, length of the warnings, warnings, output.
 fn pack(key: &Key, compiled: &Compiled) -> Vec<u8> {
     let mut content = (compiled.warnings.len() as u64).to_le_bytes().to_vec();
     content.extend(compiled.warnings.as_bytes());
@@ -167,7 +176,7 @@ fn pack(key: &Key, compiled: &Compiled) -> Vec<u8> {
 }
 
 fn unpack(key: &Key, bytes: &[u8]) -> Option<Compiled> {
-    let (hash, content) = bytes.strip_prefix(MAGIC)?.split_at_checked(HASH)?;
+    let (hash, content) = bytes.strip_prefix(MAGIC)?.split_at_checked(HASH_BYTES)?;
     if blake3::keyed_hash(key.0.as_bytes(), content).as_bytes() != hash {
         return None;
     }
@@ -208,7 +217,7 @@ mod tests {
         *changed.last_mut().unwrap() ^= 1;
         fs::write(&path, changed).unwrap();
         assert!(cache.get(&key).is_none());
-        // Nor is one that belongs to another key.
+        // The entry of another key counts as damaged too.
         let other = Key(blake3::hash(b"other"));
         cache.put(&key, &entry(100));
         cache.put(&other, &entry(200));
@@ -217,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_go_first() {
+    fn least_recently_used_entries_are_evicted_first() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), 3000);
         let keys: Vec<Key> = (0..4u8).map(|n| Key(blake3::hash(&[n]))).collect();

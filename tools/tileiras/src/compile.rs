@@ -2,11 +2,11 @@
 
 use crate::cache::Cache;
 use crate::depfile;
-use crate::failure::{Stop, exit, plain_line, rendered, style};
-use crate::options::DECISIONS;
+use crate::failure::{DriverError, exit, plain_line, render_diagnostic, style};
+use crate::options::DECISION_OVERRIDES;
 use crate::pipeline::{Pipeline, Step, is_cpu_module};
 use crate::remarks::RemarkFilter;
-use crate::run::{End, Failure, JSON, Outcome, StageOutput, run};
+use crate::run::{End, Failure, JSON_MESSAGES, Outcome, StageOutput, run};
 use base::diag::{Diagnostic, Severity, Style};
 use base::envelope::{Sniffed, sniff};
 use common::child::{self, MemoryFile};
@@ -20,31 +20,32 @@ pub(crate) struct Compiled {
     pub(crate) output: Vec<u8>,
     /// The text for standard error.
     pub(crate) text: String,
-    /// The part of `text` that is about the program; a cache hit prints it again.
+    /// The diagnostics in `text`. The cache stores them with the output, and a cache hit prints them again.
     pub(crate) warnings: String,
 }
 
 /// Compiles one input and writes the output. Returns the text for standard error.
-pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, Stop> {
-    let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
-    let steps = pipeline.plan(parsed).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
+pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, DriverError> {
+    let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
+    let steps = pipeline.plan(parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
     let source = Source::read(input)?;
     check_input(parsed, &source, pipeline.needs_target(&steps))?;
     if parsed.get("apply-controls").is_some_and(|path| !path.is_empty()) {
-        return Err(Stop::new(exit::CONFIGURATION, "--apply-controls is not supported on this platform"));
+        return Err(DriverError::new(exit::CONFIGURATION, "--apply-controls is not supported on this platform"));
     }
     if let Some(library) = parsed.get("l") {
-        return Err(refuse_library(parsed, &steps, &source, library));
+        return Err(reject_library(parsed, &steps, &source, library));
     }
     if parsed.flag("dry-run") {
-        return crate::answer_with(&shell_commands(&steps, input, output));
+        return crate::write_answer(&shell_commands(&steps, input, output));
     }
-    let depfile = depfile::of(parsed, &steps, input, output).map_err(|error| Stop::new(exit::USAGE, error.message))?;
-    let remarks = RemarkFilter::of(parsed)?;
-    let cache = if remarks.is_none() { Cache::of(parsed)? } else { None };
+    let depfile =
+        depfile::requested_depfile(parsed, &steps, input, output).map_err(|error| DriverError::new(exit::USAGE, error.message))?;
+    let remarks = RemarkFilter::from_options(parsed)?;
+    let cache = if remarks.is_none() { Cache::from_options(parsed)? } else { None };
     let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, &source.bytes)?)));
     let found = entry.as_ref().and_then(|(cache, key)| cache.get(key));
-    let about_the_cache = match &entry {
+    let cache_message = match &entry {
         Some((_, key)) if parsed.flag("verbose") => {
             let line = format!("tileiras: cache: {} {}", if found.is_some() { "hit" } else { "miss" }, key.name());
             plain_line(&line, style(parsed))
@@ -64,44 +65,48 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
         false => compiled.output,
     };
     let validated = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
-    let text = about_the_cache + &compiled.text + &validated;
-    // Write the depfile first: an output without a depfile would look up to date.
+    let text = cache_message + &compiled.text + &validated;
+    // Write the depfile first. If only the output were written, a build tool would later miss changed dependencies.
     let written = depfile.map_or(Ok(()), |depfile| depfile.write());
     match written.and_then(|()| write_output(output, &output_bytes)) {
         Ok(()) => Ok(text),
-        Err(error) => Err(Stop::after(text, exit::CONFIGURATION, error.message)),
+        Err(error) => Err(DriverError::after_messages(text, exit::CONFIGURATION, error.message)),
     }
 }
 
-/// Runs `tile-validate` on the stages and returns its output. A missing verdict is a warning, not a failure.
-fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
-    let failed =
-        |error: std::io::Error| Stop::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::plain(&error)));
+/// Runs `tile-validate` on the stages and returns its output. If it reaches no verdict, its errors become warnings.
+fn validate(parsed: &Parsed, source: &Source) -> Result<String, DriverError> {
+    let failed = |error: std::io::Error| {
+        DriverError::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::os_error_text(&error)))
+    };
     let input = MemoryFile::new("input", &source.bytes).map_err(failed)?;
     let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
-    command.arg(JSON).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
+    command.arg(JSON_MESSAGES).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
     command.arg(format!("--gpu-name={}", parsed.get("gpu-name").unwrap_or_default())).arg(input.path());
-    let decided = DECISIONS.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
-    command.args(decided);
-    let ended = child::output(&mut command, None).map_err(failed)?;
-    let stage_output = String::from_utf8_lossy(&ended.stderr);
+    let overrides = DECISION_OVERRIDES.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
+    command.args(overrides);
+    let finished = child::output(&mut command, None).map_err(failed)?;
+    let stage_output = String::from_utf8_lossy(&finished.stderr);
     let mut diagnostics: Vec<Diagnostic> = stage_output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    match ended.status.code() {
-        Some(0) => return Ok(String::from_utf8_lossy(&ended.stdout).lines().map(|line| plain_line(line, style(parsed))).collect()),
-        // No verdict: undefined behaviour on the generated arguments, not supported, or not finished.
+    match finished.status.code() {
+        Some(0) => {
+            return Ok(String::from_utf8_lossy(&finished.stdout).lines().map(|line| plain_line(line, style(parsed))).collect());
+        }
+        // No verdict: the kernel has undefined behaviour on the generated arguments, a feature is not supported, or a limit ended
+        // the run.
         Some(2..=4) => diagnostics.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
         Some(_) if !diagnostics.is_empty() => {}
-        _ => return Err(Stop::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(ended.status)))),
+        _ => return Err(DriverError::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(finished.status)))),
     }
-    let text = diagnostics.iter().map(|diagnostic| rendered(diagnostic, style(parsed))).collect();
-    if ended.status.code() == Some(1) { Err(Stop::silent(text, exit::COMPILE)) } else { Ok(text) }
+    let text = diagnostics.iter().map(|diagnostic| render_diagnostic(diagnostic, style(parsed))).collect();
+    if finished.status.code() == Some(1) { Err(DriverError::reported(text, exit::COMPILE)) } else { Ok(text) }
 }
 
-/// Rejects tile libraries, which are not supported. Errors of the input take precedence over errors of the library.
-fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> Stop {
+/// Returns the error for a tile library, because libraries are not supported. Errors of the input take precedence, as in NVIDIA's.
+fn reject_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> DriverError {
     let outcome = run(&steps[..1], &source.bytes, Some(source.path));
     if let Some(failure) = &outcome.failed {
-        return explain(failure, steps, source, &outcome.stage_output, style(parsed), render(parsed, &outcome));
+        return compile_error(failure, steps, source, &outcome.stage_output, style(parsed), render_messages(parsed, &outcome));
     }
     let why = match std::fs::read(library) {
         _ if parsed.get("preview").is_none() => "libraries require the 'simt' preview feature".into(),
@@ -111,12 +116,13 @@ fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &st
         }
         Ok(_) => format!("linking with tile libraries is not supported: {library}"),
     };
-    Stop::new(exit::COMPILE, why)
+    DriverError::new(exit::COMPILE, why)
 }
 
 /// Creates the folder that an option names, with its parents.
-pub(crate) fn make_folder(path: &str) -> Result<(), Stop> {
-    let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::plain(&error)));
+pub(crate) fn make_folder(path: &str) -> Result<(), DriverError> {
+    let failed =
+        |error| DriverError::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::os_error_text(&error)));
     std::fs::create_dir_all(path).map_err(failed)
 }
 
@@ -125,26 +131,26 @@ fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
 }
 
 /// The checks that NVIDIA's tileiras performs before it compiles, in the same order.
-fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), Stop> {
+fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), DriverError> {
     if needs_target && parsed.get("gpu-name").is_none() {
         if style(parsed) != Style::Reference {
-            return Err(Stop::new(exit::CONFIGURATION, &common::options::no_target().message));
+            return Err(DriverError::new(exit::CONFIGURATION, &common::options::no_target().message));
         }
         let (major, minor) = source.version;
         let message = format!(
             "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that supports \
              this architecture (bytecode in file is version {major}.{minor})."
         );
-        return Err(Stop::new(exit::CONFIGURATION, message).note(&common::options::no_target().message));
+        return Err(DriverError::new(exit::CONFIGURATION, message).note(&common::options::no_target().message));
     }
     let level = parsed.get("opt-level").and_then(parse_integer).unwrap_or(3);
     if !(0..=3).contains(&level) {
-        return Err(Stop::new(exit::CONFIGURATION, format!("invalid optimization level: {level}")));
+        return Err(DriverError::new(exit::CONFIGURATION, format!("invalid optimization level: {level}")));
     }
     if parsed.flag("device-debug") && level != 0 {
         let message =
             "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info";
-        return Err(Stop::new(exit::CONFIGURATION, message));
+        return Err(DriverError::new(exit::CONFIGURATION, message));
     }
     Ok(())
 }
@@ -158,21 +164,21 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn read(path: &'a str) -> Result<Source<'a>, Stop> {
+    fn read(path: &'a str) -> Result<Source<'a>, DriverError> {
         const HEAD: u64 = 10;
-        let unreadable = |reason: String| Stop::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
-        let cannot = |error: std::io::Error| unreadable(common::plain(&error));
-        let mut file = std::fs::File::open(path).map_err(cannot)?;
+        let unreadable = |reason: String| DriverError::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
+        let read_error = |error: std::io::Error| unreadable(common::os_error_text(&error));
+        let mut file = std::fs::File::open(path).map_err(read_error)?;
         let mut bytes = Vec::new();
-        file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(cannot)?;
+        file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(read_error)?;
         let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
             // A missing byte counts as zero, as in the reader.
             Some(version) => (version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)),
             None => {
                 let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
-                let hint = other_kind(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
+                let hint = describe_other_format(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
                 let message = format!("input does not correspond to Tile IR bytecode{hint}");
-                return Err(Stop::new(exit::INPUT, message).in_input(path));
+                return Err(DriverError::new(exit::INPUT, message).in_input(path));
             }
         };
         bytes.extend(common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64).map_err(|error| unreadable(error.message))?);
@@ -180,8 +186,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Describes the detected format of a file that is not bytecode, with a remedy. None if the format is uncertain.
-fn other_kind(bytes: &[u8]) -> Option<String> {
+/// Describes the detected format of a file that is not bytecode, and names the tool that reads it. None if the format is uncertain.
+fn describe_other_format(bytes: &[u8]) -> Option<String> {
     let kind = sniff(bytes);
     let reader = match &kind {
         _ if bytes.starts_with(b"ML\xefR") => return Some("it looks like MLIR bytecode instead".into()),
@@ -199,29 +205,30 @@ fn other_kind(bytes: &[u8]) -> Option<String> {
     Some(format!("it is {}, which {reader} reads", kind.describe()))
 }
 
-/// Runs the plan as one pipeline, or stage by stage if the intermediate files are needed.
+/// Runs the plan as one pipeline of processes, or in groups if `--save-temps` or remarks need the files between the stages.
 fn run_steps(
     parsed: &Parsed,
     steps: &[Step],
     source: &Source,
     output: &str,
     remarks: Option<&RemarkFilter>,
-) -> Result<Compiled, Stop> {
+) -> Result<Compiled, DriverError> {
     let start = Instant::now();
     let program = steps.iter().any(Step::reads_input).then(|| MemoryFile::new("program", &source.bytes)).transpose();
-    let program = program
-        .map_err(|error| Stop::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::plain(&error))))?;
+    let program = program.map_err(|error| {
+        DriverError::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::os_error_text(&error)))
+    })?;
     let on_input: Vec<Step> = match &program {
         Some(file) => steps.iter().map(|step| step.on_input(&file.path())).collect(),
         None => steps.to_vec(),
     };
     let plan = &on_input;
     let mut outcome = match (parsed.get("save-temps"), remarks) {
-        (Some(kept), _) => {
-            if !kept.is_empty() {
-                make_folder(kept)?;
+        (Some(folder), _) => {
+            if !folder.is_empty() {
+                make_folder(folder)?;
             }
-            run_in_groups(plan, source, Some(&temporary_stem(parsed, kept, source.path, output)), remarks)?
+            run_in_groups(plan, source, Some(&temporary_stem(parsed, folder, source.path, output)), remarks)?
         }
         (None, Some(_)) => run_in_groups(plan, source, None, remarks)?,
         (None, None) => run(plan, &source.bytes, Some(source.path)),
@@ -230,35 +237,44 @@ fn run_steps(
         let wall = start.elapsed().as_secs_f64() * 1e3;
         outcome.stage_output.push(StageOutput::Times { tool: "tileiras".into(), times: vec![("all stages".into(), wall)] });
     }
-    let text = render(parsed, &outcome);
+    let text = render_messages(parsed, &outcome);
     match outcome.failed {
         None => {
-            let kept = outcome.stage_output.iter().filter(|stage_output| matches!(stage_output, StageOutput::Diagnostic(_)));
-            let warnings = kept.map(|stage_output| rendered_output(stage_output, style(parsed))).collect();
+            let diagnostics = outcome.stage_output.iter().filter(|stage_output| matches!(stage_output, StageOutput::Diagnostic(_)));
+            let warnings = diagnostics.map(|stage_output| render_stage_output(stage_output, style(parsed))).collect();
             Ok(Compiled { output: outcome.output, text, warnings })
         }
-        Some(failure) => Err(explain(&failure, steps, source, &outcome.stage_output, style(parsed), text)),
+        Some(failure) => Err(compile_error(&failure, steps, source, &outcome.stage_output, style(parsed), text)),
     }
 }
 
-/// Runs the stages in groups and keeps the intermediate files at `stem`. Remarks come from the log of the last stage file, which is
-/// the input of the cubin's stage.
-fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: Option<&RemarkFilter>) -> Result<Outcome, Stop> {
+/// Runs the stages in groups. With `stem`, each stage is a group, and its output is kept at `stem` with the kind as extension.
+/// Remarks come from the log of the PTX file, or of the output if the plan ends earlier.
+fn run_in_groups(
+    steps: &[Step],
+    source: &Source,
+    stem: Option<&Path>,
+    remarks: Option<&RemarkFilter>,
+) -> Result<Outcome, DriverError> {
     let mut all = Outcome::default();
-    let mut done = 0;
+    let mut finished_stages = 0;
     let groups = steps.split_inclusive(|step| stem.is_some() || step.writes == "ptx");
     for (index, group) in groups.enumerate() {
-        let one = if index == 0 { run(group, &source.bytes, Some(source.path)) } else { run(group, &all.output, None) };
-        let failed = one.failed.map(|failure| Failure { index: done + failure.index, ..failure });
-        all = Outcome { output: one.output, failed, stage_output: all.stage_output.into_iter().chain(one.stage_output).collect() };
-        done += group.len();
+        let group_outcome = if index == 0 { run(group, &source.bytes, Some(source.path)) } else { run(group, &all.output, None) };
+        let failed = group_outcome.failed.map(|failure| Failure { index: finished_stages + failure.index, ..failure });
+        all = Outcome {
+            output: group_outcome.output,
+            failed,
+            stage_output: all.stage_output.into_iter().chain(group_outcome.stage_output).collect(),
+        };
+        finished_stages += group.len();
         if all.failed.is_some() {
             break;
         }
         let last = group.last().expect("a group has a stage");
         if let Some(stem) = stem {
             let path = stem.with_added_extension(&last.writes);
-            common::write_file(Some(&path), &all.output).map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
+            common::write_file(Some(&path), &all.output).map_err(|error| DriverError::new(exit::CONFIGURATION, error.message))?;
         }
         let has_log = last.writes == "ptx" || steps.last() == Some(last);
         remarks.filter(|_| has_log).map_or(Ok(()), |remarks| remarks.show(&all.output))?;
@@ -266,8 +282,8 @@ fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: 
     Ok(all)
 }
 
-/// The path of the `--save-temps` files without extension: in the given folder, or next to the output. The name is that of the
-/// input, or in a batch that of the output, which is unique.
+/// The path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The file
+/// name is that of the input. In a batch it is that of the output, because an input may have several outputs.
 fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
     let source = if parsed.get("out-dir").is_some() { output } else { input };
     let name = Path::new(source).file_stem().unwrap_or_default();
@@ -278,13 +294,13 @@ fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> P
 }
 
 /// Renders the messages of the stages in the requested format.
-fn render(parsed: &Parsed, outcome: &Outcome) -> String {
-    outcome.stage_output.iter().map(|stage_output| rendered_output(stage_output, style(parsed))).collect()
+fn render_messages(parsed: &Parsed, outcome: &Outcome) -> String {
+    outcome.stage_output.iter().map(|stage_output| render_stage_output(stage_output, style(parsed))).collect()
 }
 
-fn rendered_output(stage_output: &StageOutput, style: Style) -> String {
+fn render_stage_output(stage_output: &StageOutput, style: Style) -> String {
     match stage_output {
-        StageOutput::Diagnostic(diagnostic) => rendered(diagnostic, style),
+        StageOutput::Diagnostic(diagnostic) => render_diagnostic(diagnostic, style),
         StageOutput::Line(line) => plain_line(line, style),
         StageOutput::Times { tool, times } if style == Style::Json => {
             format!("{}\n", serde_json::json!({ "tool": tool, "times": times }))
@@ -297,49 +313,50 @@ fn rendered_output(stage_output: &StageOutput, style: Style) -> String {
     }
 }
 
-/// The error of a failed run. If the first stage rejects its input, the input is invalid; all other failures share one exit code.
-fn explain(
+/// Builds the error of a failed run. If the first stage rejects its input, the exit code means invalid input; all other failures
+/// share one exit code.
+fn compile_error(
     failure: &Failure,
     steps: &[Step],
     source: &Source,
     stage_output: &[StageOutput],
     style: Style,
     mut text: String,
-) -> Stop {
+) -> DriverError {
     let explained = stage_output
         .iter()
         .any(|stage_output| matches!(stage_output, StageOutput::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error));
     if !explained {
         let cause = Diagnostic::io("DRI006", format!("{} failed: {}", failure.tool, failure.status));
-        text += &rendered(&cause, style);
+        text += &render_diagnostic(&cause, style);
     }
     if failure.end == End::Fault
-        && let Some(folder) = crate::crash_dir::keep(steps, failure.index, source, &failure.status)
+        && let Some(folder) = crate::crash_dir::write_crash_dir(steps, failure.index, source, &failure.status)
     {
         let mut note = Diagnostic::io(
             "BUG001",
             format!("this is a bug of {}; reproduce it with: sh {}/command", failure.tool, folder.display()),
         );
         note.severity = Severity::Note;
-        text += &rendered(&note, style);
+        text += &render_diagnostic(&note, style);
     }
     if failure.index == 0 && matches!(failure.end, End::Code(1 | 3)) {
-        return Stop::silent(text, exit::INPUT);
+        return DriverError::reported(text, exit::INPUT);
     }
     // NVIDIA's format ends with NVIDIA's summary line. The other formats have already reported the cause.
     if style != Style::Reference {
-        return Stop::silent(text, exit::COMPILE);
+        return DriverError::reported(text, exit::COMPILE);
     }
-    Stop::after(text, exit::COMPILE, "failed to compile Tile IR program")
+    DriverError::after_messages(text, exit::COMPILE, "failed to compile Tile IR program")
 }
 
-/// The plan as a shell command.
+/// The plan as a shell pipeline, for `--dry-run`.
 fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     let mut line = String::new();
     let named = crate::run::as_file(input);
     for (index, step) in steps.iter().map(|step| step.on_input(&named)).enumerate() {
-        let arguments = step.arguments.iter().filter(|argument| *argument != JSON);
-        let args: Vec<String> = std::iter::once(&step.arg).chain(arguments).map(|arg| quote(arg)).collect();
+        let arguments = step.arguments.iter().filter(|argument| *argument != JSON_MESSAGES);
+        let args: Vec<String> = std::iter::once(&step.printed_program).chain(arguments).map(|arg| quote(arg)).collect();
         line += if index == 0 { "" } else { " | " };
         line += &args.join(" ");
         if index == 0 {
@@ -352,6 +369,6 @@ fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
 
 /// Quotes an argument for a shell.
 pub(crate) fn quote(arg: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
-    if !arg.is_empty() && arg.chars().all(plain) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
+    let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
+    if !arg.is_empty() && arg.chars().all(needs_no_quotes) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
 }

@@ -12,9 +12,9 @@ pub(crate) struct Depfile {
     text: String,
 }
 
-/// The depfile, if the command line requests one. It lists the input, the response files, the pipeline file, the tools, libdevice
-/// and ptxas, so a new version of a tool triggers a rebuild.
-pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
+/// Returns the depfile that the command line requests with `-MD` or `-MF`, if any. It lists the input, the response files, the
+/// pipeline file, the tools, libdevice and ptxas, so a new version of a tool triggers a rebuild.
+pub(crate) fn requested_depfile(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),
         None if parsed.flag("MD") => Path::new(output).with_extension("d"),
@@ -22,8 +22,8 @@ pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> 
     };
     let mut text = escape(parsed.get("MT").unwrap_or(output), "")? + ":";
     let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)?].concat();
-    let mut named = BTreeSet::new();
-    sources.retain(|source| named.insert(source.clone()));
+    let mut listed = BTreeSet::new();
+    sources.retain(|source| listed.insert(source.clone()));
     // If the first word after a target contains `=`, make parses an assignment.
     sources.sort_by_key(|source| source.contains('='));
     for source in sources {
@@ -39,11 +39,11 @@ impl Depfile {
     }
 }
 
-/// The toolchain of an output: the pipeline file, the tools, libdevice, ptxas.
+/// The files of the toolchain that generates an output: the pipeline file, the tools, libdevice and ptxas.
 pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> {
-    let runs = |tool: &str| steps.iter().any(|step| step.tool == tool);
-    let pieces = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
-    let found = pieces.into_iter().filter(|(tool, _)| runs(tool)).filter_map(|(_, find)| find().ok());
+    let plan_has = |tool: &str| steps.iter().any(|step| step.tool == tool);
+    let components = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
+    let found = components.into_iter().filter(|(tool, _)| plan_has(tool)).filter_map(|(_, find)| find().ok());
     let programs = steps.iter().map(|step| step.program.clone()).chain(found.map(|found| found.path));
     let pipeline = parsed.get("pipeline").map(|path| Ok(path.to_string()));
     pipeline.into_iter().chain(programs.map(utf8)).collect()
@@ -55,8 +55,8 @@ pub(crate) fn utf8(path: PathBuf) -> Result<String> {
     text.map_err(|path| Diagnostic::usage("DEP002", format!("the name {path:?} is not UTF-8")))
 }
 
-/// Escapes a file name for make and ninja; where they differ, for make. `|` is special among sources only, and `%` is never special
-/// here.
+/// Escapes a file name for make and ninja; if their rules differ, for make. `special` lists further characters to escape. In make,
+/// `|` has a meaning among the sources but not in the target, and `%` has none in explicit rules.
 fn escape(name: &str, special: &str) -> Result<String> {
     if name.contains(['\n', '\r', ';']) {
         return Err(Diagnostic::usage(
@@ -69,7 +69,7 @@ fn escape(name: &str, special: &str) -> Result<String> {
         match c {
             '$' => out += "$$",
             c if " #:\t".contains(c) || special.contains(c) => {
-                // Double the backslashes before an escaped character; they would be parsed as escapes.
+                // Make parses a backslash before an escaped character as an escape too, so double it.
                 let before = name[..index].chars().rev().take_while(|c| *c == '\\').count();
                 out.extend(std::iter::repeat_n('\\', before + 1));
                 out.push(c);

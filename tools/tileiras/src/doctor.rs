@@ -2,7 +2,7 @@
 //! it is missing.
 
 use crate::cache::Cache;
-use crate::failure::{Stop, exit};
+use crate::failure::{DriverError, exit};
 use crate::pipeline::tools_folder;
 use base::Diagnostic;
 use common::child;
@@ -35,7 +35,7 @@ for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nv
         pass
 ";
 
-/// A finding: the component, its state, and a remedy.
+/// The state of a component, and how to install or repair it.
 struct Finding {
     what: &'static str,
     state: State,
@@ -47,23 +47,24 @@ struct Finding {
 #[derive(PartialEq)]
 enum State {
     Good,
-    /// Compilation works without it; another feature does not.
+    /// Compilation works without the component, but another feature does not.
     Absent,
-    /// Compilation requires it.
+    /// Compilation requires the component, and it does not work.
     Broken,
 }
 
 /// Prints the findings. Fails if cubins cannot be generated.
-pub(crate) fn examine(parsed: &Parsed) -> Result<String, Stop> {
-    let findings: Vec<Finding> = [own(), tools(), assembler(), library(), path(), clients(), cache(parsed), scratch(), gpu()]
-        .into_iter()
-        .flatten()
-        .collect();
+pub(crate) fn examine(parsed: &Parsed) -> Result<String, DriverError> {
+    let findings: Vec<Finding> =
+        [driver(), tools(), assembler(), library(), search_path(), clients(), cache(parsed), temporary_files(), gpu()]
+            .into_iter()
+            .flatten()
+            .collect();
     let shown: String = findings.iter().map(Finding::show).collect();
-    crate::answer_with(&shown)?;
+    crate::write_answer(&shown)?;
     match findings.iter().filter(|finding| finding.state == State::Broken).count() {
         0 => Ok(String::new()),
-        _ => Err(Stop::new(exit::CONFIGURATION, "cannot generate cubins until the problems above are fixed")),
+        _ => Err(DriverError::new(exit::CONFIGURATION, "cannot generate cubins until the problems above are fixed")),
     }
 }
 
@@ -88,18 +89,21 @@ impl Finding {
     }
 }
 
-fn own() -> Vec<Finding> {
+fn driver() -> Vec<Finding> {
     let version =
         format!("Tileworks {}, build {}, in {}", env!("CARGO_PKG_VERSION"), env!("SOURCE_HASH"), tools_folder().display());
     vec![Finding::good("tileiras", version)]
 }
 
 fn tools() -> Vec<Finding> {
-    let wanted = format!(" {}", env!("CARGO_PKG_VERSION"));
-    let missing: Vec<&(&str, bool)> =
-        TOOLS.iter().filter(|(name, _)| !says(&tools_folder().join(name), "--version").ends_with(&wanted)).collect();
-    let listed =
-        |needed: bool| missing.iter().filter(|(_, own)| *own == needed).map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let version_suffix = format!(" {}", env!("CARGO_PKG_VERSION"));
+    let missing: Vec<&(&str, bool)> = TOOLS
+        .iter()
+        .filter(|(name, _)| !last_output_line(&tools_folder().join(name), "--version").ends_with(&version_suffix))
+        .collect();
+    let listed = |needed: bool| {
+        missing.iter().filter(|(_, is_required)| *is_required == needed).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
     let help = "build or install all tools of one version into one folder";
     match (listed(true), listed(false)) {
         (stages, others) if stages.is_empty() && others.is_empty() => {
@@ -112,25 +116,25 @@ fn tools() -> Vec<Finding> {
     }
 }
 
-/// The last line of a program's output.
-fn says(program: &Path, option: &str) -> String {
+/// Runs a program with an option, and returns the last non-empty line of its output.
+fn last_output_line(program: &Path, option: &str) -> String {
     let output = child::output(Command::new(program).arg(option), None);
-    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_string()
+    let version_text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    version_text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_string()
 }
 
 fn assembler() -> Vec<Finding> {
-    vec![piece("ptxas", toolkit::ptxas(), |found| {
-        let said = says(&found.path, "--version");
-        if said.is_empty() { " but it does not run".into() } else { format!(": {said}") }
+    vec![component("ptxas", toolkit::ptxas(), |found| {
+        let version_text = last_output_line(&found.path, "--version");
+        if version_text.is_empty() { " but it does not run".into() } else { format!(": {version_text}") }
     })]
 }
 
 fn library() -> Vec<Finding> {
-    vec![piece("libdevice", toolkit::libdevice(), |_| String::new())]
+    vec![component("libdevice", toolkit::libdevice(), |_| String::new())]
 }
 
-fn piece(what: &'static str, found: Result<Found, Box<Diagnostic>>, more: impl Fn(&Found) -> String) -> Finding {
+fn component(what: &'static str, found: Result<Found, Box<Diagnostic>>, more: impl Fn(&Found) -> String) -> Finding {
     match found {
         Ok(found) => Finding::good(what, format!("{}, by {}{}", found.path.display(), found.by, more(&found))),
         Err(error) => Finding::broken(what, &error.message, toolkit::HOW_TO_GET),
@@ -143,15 +147,17 @@ fn on_path(name: &str) -> Vec<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file()).collect()
 }
 
-fn is_own(path: &Path) -> bool {
-    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
-    own.is_some() && std::fs::canonicalize(path).ok() == own
+fn is_this_driver(path: &Path) -> bool {
+    let this_driver = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    this_driver.is_some() && std::fs::canonicalize(path).ok() == this_driver
 }
 
-fn path() -> Vec<Finding> {
+fn search_path() -> Vec<Finding> {
     let all = on_path("tileiras");
     vec![match all.first() {
-        Some(first) if is_own(first) => Finding::good("PATH", format!("the first tileiras is this one, as {}", first.display())),
+        Some(first) if is_this_driver(first) => {
+            Finding::good("PATH", format!("the first tileiras is this one, as {}", first.display()))
+        }
         Some(first) => Finding::absent(
             "PATH",
             format!("the first tileiras is another one, {}", first.display()),
@@ -191,7 +197,7 @@ fn clients() -> Vec<Finding> {
         let program = set.as_ref().map(|path| if path.is_dir() { path.join("tileiras") } else { path.clone() });
         let label = if name == "triton" { "Triton" } else { "TileLang" };
         match (program, version(name)) {
-            (Some(program), _) if is_own(&program) => {
+            (Some(program), _) if is_this_driver(&program) => {
                 findings.push(Finding::good(label, format!("{variable} points to this driver")))
             }
             (Some(program), _) => findings.push(Finding::absent(
@@ -212,21 +218,21 @@ fn clients() -> Vec<Finding> {
 
 fn cache(parsed: &Parsed) -> Vec<Finding> {
     let Some(folder) = parsed.get("cache") else { return Vec::new() };
-    vec![match Cache::of(parsed) {
-        Ok(Some(cache)) => Finding::good("cache", format!("{folder}: {}", cache.content())),
+    vec![match Cache::from_options(parsed) {
+        Ok(Some(cache)) => Finding::good("cache", format!("{folder}: {}", cache.summary())),
         Ok(None) => Finding::absent("cache", folder, "bypassed: other options require that the stages run"),
-        Err(stop) => Finding::broken(
+        Err(driver_error) => Finding::broken(
             "cache",
-            stop.rendered(base::diag::Style::Reference).trim().trim_start_matches("error: "),
+            driver_error.render(base::diag::Style::Reference).trim().trim_start_matches("error: "),
             "use another folder with --cache",
         ),
     }]
 }
 
-fn scratch() -> Vec<Finding> {
+fn temporary_files() -> Vec<Finding> {
     let folder = std::env::temp_dir();
-    let made = common::child::MemoryFile::new("doctor", b"x");
-    vec![match made {
+    let memory_file = common::child::MemoryFile::new("doctor", b"x");
+    vec![match memory_file {
         Ok(_) => Finding::good("temporary", format!("files are in memory; crash directories go to {}", folder.display())),
         Err(error) => {
             Finding::broken("temporary", format!("cannot create in-memory files: {error}"), "the system lacks memfd_create")

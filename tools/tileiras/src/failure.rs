@@ -13,9 +13,9 @@ pub(crate) mod exit {
     pub(crate) const COMPILE: u8 = 5;
 }
 
-/// The end of a failed run: the exit code and the text for standard error.
+/// A failed run of the driver: the exit code and the text for standard error.
 #[derive(Debug)]
-pub(crate) struct Stop {
+pub(crate) struct DriverError {
     pub(crate) code: u8,
     /// Earlier messages, already rendered.
     text: String,
@@ -24,41 +24,41 @@ pub(crate) struct Stop {
     note: Option<String>,
 }
 
-impl Stop {
-    pub(crate) fn new(code: u8, message: impl Display) -> Stop {
-        Stop::after(String::new(), code, message)
+impl DriverError {
+    pub(crate) fn new(code: u8, message: impl Display) -> DriverError {
+        DriverError::after_messages(String::new(), code, message)
     }
 
-    /// An error after already rendered messages.
-    pub(crate) fn after(text: String, code: u8, message: impl Display) -> Stop {
+    /// An error that follows already rendered messages.
+    pub(crate) fn after_messages(text: String, code: u8, message: impl Display) -> DriverError {
         let name = match code {
             exit::USAGE => "DRI001",
             exit::INPUT => "DRI003",
             exit::COMPILE => "DRI005",
             _ => "DRI002",
         };
-        Stop { code, text, error: Some(Diagnostic::usage(name, message.to_string())), note: None }
+        DriverError { code, text, error: Some(Diagnostic::usage(name, message.to_string())), note: None }
     }
 
     /// Adds a note that NVIDIA's tileiras does not print.
-    pub(crate) fn note(self, note: &str) -> Stop {
-        Stop { note: Some(note.into()), ..self }
+    pub(crate) fn note(self, note: &str) -> DriverError {
+        DriverError { note: Some(note.into()), ..self }
     }
 
     /// Sets the input that the error refers to.
-    pub(crate) fn in_input(self, path: &str) -> Stop {
-        Stop { error: self.error.map(|error| error.in_input(path, None)), ..self }
+    pub(crate) fn in_input(self, path: &str) -> DriverError {
+        DriverError { error: self.error.map(|error| error.in_input(path, None)), ..self }
     }
 
-    /// An error without a further message.
-    pub(crate) fn silent(text: String, code: u8) -> Stop {
-        Stop { code, text, error: None, note: None }
+    /// An error whose messages are all in `text`.
+    pub(crate) fn reported(text: String, code: u8) -> DriverError {
+        DriverError { code, text, error: None, note: None }
     }
 
     /// Usage errors. The reference format keeps NVIDIA's wording.
-    pub(crate) fn misused(program: &str, mistakes: &[String], style: Style) -> Stop {
+    pub(crate) fn usage(program: &str, mistakes: &[String], style: Style) -> DriverError {
         if style == Style::Reference {
-            return Stop::silent(mistakes.iter().map(|line| format!("{line}\n")).collect(), exit::USAGE);
+            return DriverError::reported(mistakes.iter().map(|line| format!("{line}\n")).collect(), exit::USAGE);
         }
         let start = format!("{}: ", common::cl::file_name(program));
         let mut errors: Vec<Box<Diagnostic>> = Vec::new();
@@ -68,12 +68,12 @@ impl Stop {
                 before => errors.extend(before.into_iter().chain([Diagnostic::usage("CLI008", line)])),
             }
         }
-        Stop::silent(errors.iter().map(|error| rendered(error, style)).collect(), exit::USAGE)
+        DriverError::reported(errors.iter().map(|error| render_diagnostic(error, style)).collect(), exit::USAGE)
     }
 
     /// Renders all messages in a format.
-    pub(crate) fn rendered(&self, style: Style) -> String {
-        let error = self.error.as_ref().map_or(String::new(), |error| rendered(error, style));
+    pub(crate) fn render(&self, style: Style) -> String {
+        let error = self.error.as_ref().map_or(String::new(), |error| render_diagnostic(error, style));
         let note = self.note.as_ref().map_or(String::new(), |note| format!("note: {note}\n"));
         self.text.clone() + &error + &note
     }
@@ -88,7 +88,7 @@ pub(crate) fn style(parsed: &Parsed) -> Style {
     }
 }
 
-pub(crate) fn rendered(diagnostic: &Diagnostic, style: Style) -> String {
+pub(crate) fn render_diagnostic(diagnostic: &Diagnostic, style: Style) -> String {
     let text = match style {
         // JSON carries a single wording of the message.
         Style::Json => Diagnostic { reference: Vec::new(), ..diagnostic.clone() }.render(style, json),

@@ -13,7 +13,7 @@ pub(crate) const HELP: Help = Help {
         ("TileIR Assembler Remark Options:\nFilter remarks by category.\n", Section::Remarks),
         ("Tileworks Options:\n", Section::Extension),
     ],
-    more: "
+    footer: "
 Examples:
 
   tileiras k.tileirbc --gpu-name=sm_90 -o k.cubin

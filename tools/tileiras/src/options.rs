@@ -4,10 +4,10 @@
 use common::cl::{Section, Spec, Value, alias, immediate, option};
 
 /// The features that `--preview` accepts.
-pub(crate) const PREVIEW: &[&str] = &["simt"];
+pub(crate) const PREVIEW_FEATURES: &[&str] = &["simt"];
 
 /// Options that override compiler decisions. `--validate` forwards them, so it executes the same code that is compiled.
-pub(crate) const DECISIONS: &[&str] = &[
+pub(crate) const DECISION_OVERRIDES: &[&str] = &[
     "warps",
     "occupancy",
     "cluster",
@@ -32,7 +32,8 @@ macro_rules! categories {
 use Section::{Extension, Generic, Hidden, Remarks, Tool};
 use Value::{Bool, Choice, Integer, None as Nothing, OptionalText, Text};
 
-/// All options. The order decides between suggestions that are equally near, so `l` and `g` come first, as observed.
+/// All options. For a misspelled option with several equally similar names, NVIDIA's tool suggests `l` or `g` first, so they come
+/// first.
 pub(crate) static OPTIONS: &[Spec] = &[
     option("l", Tool, Text, "path", "Tile libraries to load. Requires the SIMT preview."),
     alias("g", "device-debug", Tool, "Alias for --device-debug"),
@@ -56,7 +57,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
          whitespace, are unsupported.",
     ),
     option("device-debug", Tool, Bool, "", "Generate debug information (if present in the input bytecode)"),
-    option("gpu-name", Tool, Value::Target(&target_info::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
+    option(
+        "gpu-name",
+        Tool,
+        Value::Target(&target_info::NAMES_AND_TITLES),
+        "value",
+        "Specify name of NVIDIA GPU to generate code for.",
+    ),
     option(
         "host-arch",
         Tool,
@@ -75,7 +82,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
     immediate(option("list-versions", Tool, Bool, "", "List all supported bytecode versions and exit")),
     option("opt-level", Tool, Integer, "N", "Specify optimization level. Default Value: 3."),
     option("output-file", Tool, Text, "file", "Specify name of output file."),
-    option("preview", Tool, Value::Features(PREVIEW), "feature[,feature...]", "Enable one or more named preview features"),
+    option("preview", Tool, Value::Features(PREVIEW_FEATURES), "feature[,feature...]", "Enable one or more named preview features"),
     option("preview-create-tile-lib", Section::Secret, Bool, "", ""),
     option("preview-interface", Section::Secret, Text, "path", ""),
     option("preview-implementation", Section::Secret, Text, "path", ""),

@@ -1,4 +1,5 @@
-//! The pipeline file, and the plan: the commands that implement a command line.
+//! The pipeline file lists the stage tools and their options. The plan of a command line is the list of commands to run, from the
+//! input to the requested output.
 
 use crate::options::OPTIONS;
 use common::cl::Value;
@@ -14,14 +15,14 @@ pub(crate) struct Pipeline {
     stage: Vec<Stage>,
 }
 
-/// Set for every stage, to detect a stage that starts the driver again.
-pub(crate) const NESTED: &str = "TILEWORKS_NESTED";
+/// The environment variable that the driver sets for every stage. A driver that a stage starts detects it.
+pub(crate) const NESTED_VARIABLE: &str = "TILEWORKS_NESTED";
 /// The argument by which `tile-link` embeds the program. Its value is the input, which [`Step::on_input`] names.
 const PROGRAM: &str = "--program=";
-/// Kinds of files that have a single format, so `--format` does not apply.
-const ONE_FORM: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
+/// Kinds of files to which `--format` does not apply, because they have a single format.
+const SINGLE_FORMAT_KINDS: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
 /// Size limit of a pipeline file, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_PIPELINE_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,11 +45,12 @@ struct Stage {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) tool: String,
-    /// The program, as executed and as printed.
+    /// The path that the driver executes.
     pub(crate) program: PathBuf,
-    pub(crate) arg: String,
+    /// The program as `--dry-run` prints it.
+    pub(crate) printed_program: String,
     pub(crate) arguments: Vec<String>,
-    /// The kind of file it writes.
+    /// The kind of file that the command writes.
     pub(crate) writes: String,
 }
 
@@ -72,17 +74,17 @@ impl Step {
 }
 
 impl Pipeline {
-    /// The built-in pipeline, or the pipeline of a file, with the name of its source.
+    /// Loads the pipeline file, or the built-in pipeline without a path. Returns the pipeline and its text.
     pub(crate) fn load(path: Option<&str>) -> Result<(Pipeline, String), String> {
         let (text, name) = match path {
             Some(path) => {
-                if std::env::var_os(NESTED).is_some() {
+                if std::env::var_os(NESTED_VARIABLE).is_some() {
                     return Err(format!("pipeline file '{path}': a stage of a pipeline cannot start another one"));
                 }
-                let cannot = |reason| format!("cannot read pipeline file '{path}': {reason}");
-                let file = std::fs::File::open(path).map_err(|error| cannot(common::plain(&error)))?;
-                let bytes = common::read_at_most(file, path, LARGEST).map_err(|error| cannot(error.message))?;
-                (String::from_utf8(bytes).map_err(|_| cannot("it is not text".into()))?, path)
+                let read_error = |reason| format!("cannot read pipeline file '{path}': {reason}");
+                let file = std::fs::File::open(path).map_err(|error| read_error(common::os_error_text(&error)))?;
+                let bytes = common::read_at_most(file, path, MAX_PIPELINE_FILE_BYTES).map_err(|error| read_error(error.message))?;
+                (String::from_utf8(bytes).map_err(|_| read_error("it is not text".into()))?, path)
             }
             None => (DEFAULT.to_string(), "the pipeline"),
         };
@@ -94,7 +96,7 @@ impl Pipeline {
     /// Parses a pipeline. Its paths are relative to `folder`; `name` is for messages.
     pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> Result<Pipeline, String> {
         let mut pipeline: Pipeline = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
-        pipeline.stage.iter_mut().for_each(|stage| stage.find(folder));
+        pipeline.stage.iter_mut().for_each(|stage| stage.resolve_program(folder));
         pipeline.check().map_err(|message| format!("{name}: {message}"))?;
         Ok(pipeline)
     }
@@ -112,38 +114,38 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Returns whether a command of the plan needs a target.
+    /// Whether a command of the plan takes `--gpu-name`.
     pub(crate) fn needs_target(&self, steps: &[Step]) -> bool {
         self.stage.iter().take(steps.len()).any(|stage| stage.options.iter().any(|name| name == "gpu-name"))
     }
 
     /// The plan: the commands from the input to the requested output.
     pub(crate) fn plan(&self, parsed: &Parsed) -> Result<Vec<Step>, String> {
-        let (last, stop_after) = self.last(parsed)?;
+        let (last, stop_after) = self.end_of_plan(parsed)?;
         let mut steps = Vec::new();
         for stage in &self.stage[..=last] {
-            let mut arguments = vec![crate::run::JSON.to_string()];
-            arguments.extend(stage.options.iter().filter_map(|name| forwarded(name, parsed)));
+            let mut arguments = vec![crate::run::JSON_MESSAGES.to_string()];
+            arguments.extend(stage.options.iter().filter_map(|name| stage_option(name, parsed)));
             arguments.extend(stage.arguments.iter().cloned());
-            let limits = ["max-memory", "max-time"].iter().filter(|_| stage.is_own());
-            arguments.extend(limits.filter_map(|name| forwarded(name, parsed)));
-            for (option, given) in [("time", "--time"), ("verbose", "--verbose")] {
-                arguments.extend(parsed.flag(option).then(|| given.to_string()));
+            let limits = ["max-memory", "max-time"].iter().filter(|_| stage.is_stage_tool());
+            arguments.extend(limits.filter_map(|name| stage_option(name, parsed)));
+            for (option, argument) in [("time", "--time"), ("verbose", "--verbose")] {
+                arguments.extend(parsed.flag(option).then(|| argument.to_string()));
             }
             if parsed.flag("print-changed") && stage.has_pass("all") {
                 arguments.push("--print-changed".to_string());
             }
-            for wanted in parsed.all("print-after") {
-                let (tool, pass) = wanted.split_once(':').map_or((None, wanted), |(tool, pass)| (Some(tool), pass));
-                let here = tool.map_or_else(|| stage.has_pass(pass), |tool| tool == stage.tool);
-                arguments.extend(here.then(|| format!("--print-after={pass}")));
+            for requested in parsed.all("print-after") {
+                let (tool, pass) = requested.split_once(':').map_or((None, requested), |(tool, pass)| (Some(tool), pass));
+                let in_this_stage = tool.map_or_else(|| stage.has_pass(pass), |tool| tool == stage.tool);
+                arguments.extend(in_this_stage.then(|| format!("--print-after={pass}")));
             }
             if stage.tool == "tile-link" && parsed.get("embed-program") != Some("off") {
                 arguments.push(PROGRAM.to_string());
             }
             let (tool, program, writes) = (stage.tool.clone(), stage.program.clone(), stage.writes.clone());
-            let arg = if stage.is_own() { tool.clone() } else { program.to_string_lossy().into_owned() };
-            steps.push(Step { tool, program, arg, arguments, writes });
+            let printed_program = if stage.is_stage_tool() { tool.clone() } else { program.to_string_lossy().into_owned() };
+            steps.push(Step { tool, program, printed_program, arguments, writes });
         }
         let step = steps.last_mut().expect("a plan has the last stage");
         step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
@@ -155,7 +157,7 @@ impl Pipeline {
             if is_cpu_module(parsed) {
                 return Err("--format applies to stage files; cpu-module has a single format".into());
             }
-            if ONE_FORM.contains(&step.writes.as_str()) {
+            if SINGLE_FORMAT_KINDS.contains(&step.writes.as_str()) {
                 return Err(format!("--format applies to stage files; {} has a single format", step.writes));
             }
             step.arguments.push(format!("--format={form}"));
@@ -164,8 +166,8 @@ impl Pipeline {
         Ok(steps)
     }
 
-    /// The last stage to run, and the pass to stop after in it.
-    fn last<'a>(&self, parsed: &'a Parsed) -> Result<(usize, Option<&'a str>), String> {
+    /// Returns the index of the last stage to run, and the pass after which this stage stops, from `--stop-after` and `--emit`.
+    fn end_of_plan<'a>(&self, parsed: &'a Parsed) -> Result<(usize, Option<&'a str>), String> {
         if let Some(stop) = parsed.get("stop-after") {
             if parsed.get("emit").is_some() {
                 return Err("--emit and --stop-after contradict each other".into());
@@ -184,12 +186,12 @@ impl Pipeline {
     }
 
     fn check_print_after(&self, parsed: &Parsed, steps: &[Step]) -> Result<(), String> {
-        for wanted in parsed.all("print-after").filter(|pass| *pass != "all") {
-            let pass = wanted.rsplit(':').next().unwrap_or(wanted);
+        for requested in parsed.all("print-after").filter(|pass| *pass != "all") {
+            let pass = requested.rsplit(':').next().unwrap_or(requested);
             let argument = format!("--print-after={pass}");
             if !steps.iter().any(|step| step.arguments.contains(&argument)) {
                 return Err(format!(
-                    "--print-after={wanted}: no tool of the plan has this pass; the --help of a tool lists its passes"
+                    "--print-after={requested}: no tool of the plan has this pass; the --help of a tool lists its passes"
                 ));
             }
         }
@@ -207,8 +209,8 @@ fn emitted(parsed: &Parsed) -> Option<&str> {
     if is_cpu_module(parsed) { Some(parsed.get("cpu-stage").unwrap_or("tile")) } else { parsed.get("emit") }
 }
 
-/// The driver's option in the syntax of the stages, if it is set.
-fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
+/// The text of an option for a stage, if the command line of the driver sets it.
+fn stage_option(name: &str, parsed: &Parsed) -> Option<String> {
     let value = parsed.get(name)?;
     match OPTIONS.iter().find(|spec| spec.name == name)?.value {
         Value::Bool => parsed.flag(name).then(|| dashed(name)),
@@ -218,34 +220,34 @@ fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
 }
 
 impl Stage {
-    /// Whether the stage is a tool of this project, next to the driver.
-    fn is_own(&self) -> bool {
+    /// Whether the stage is a tool of Tileworks next to the driver, and not another program.
+    fn is_stage_tool(&self) -> bool {
         !self.tool.contains('/')
     }
 
-    fn find(&mut self, folder: &Path) {
-        self.program = if self.is_own() { tools_folder().join(&self.tool) } else { folder.join(&self.tool) };
+    fn resolve_program(&mut self, folder: &Path) {
+        self.program = if self.is_stage_tool() { tools_folder().join(&self.tool) } else { folder.join(&self.tool) };
         if self.program.is_relative() {
             self.program = Path::new(".").join(&self.program);
         }
     }
 
     fn check(&self) -> Result<(), String> {
-        let own: Pipeline = toml::from_str(DEFAULT).expect("the built-in pipeline is well formed");
-        let known: Vec<&str> = own.stage.iter().map(|stage| stage.tool.as_str()).collect();
-        if self.is_own() && !known.contains(&self.tool.as_str()) {
+        let built_in: Pipeline = toml::from_str(DEFAULT).expect("the built-in pipeline is well formed");
+        let known: Vec<&str> = built_in.stage.iter().map(|stage| stage.tool.as_str()).collect();
+        if self.is_stage_tool() && !known.contains(&self.tool.as_str()) {
             return Err(format!("'{}' is not one of the stages {}; use a path for another program", self.tool, known.join(", ")));
         }
-        let real = |path: &Path| std::fs::canonicalize(path).ok();
-        if let (Some(program), Ok(driver)) = (real(&self.program), std::env::current_exe())
-            && real(&driver) == Some(program)
+        let real_path = |path: &Path| std::fs::canonicalize(path).ok();
+        if let (Some(program), Ok(driver)) = (real_path(&self.program), std::env::current_exe())
+            && real_path(&driver) == Some(program)
         {
             return Err(format!("'{}' is the driver itself", self.tool));
         }
         if let Some(unknown) = self.options.iter().find(|name| OPTIONS.iter().all(|spec| spec.name != **name)) {
             return Err(format!("the options of {} include '{unknown}', which is not an option of the driver", self.tool));
         }
-        match self.arguments.iter().find(|argument| !may_be_given(argument)) {
+        match self.arguments.iter().find(|argument| !is_allowed_argument(argument)) {
             Some(argument) => Err(format!(
                 "{} has the argument '{argument}', but arguments must be options with values joined by '=', and cannot name an output",
                 self.tool
@@ -254,21 +256,21 @@ impl Stage {
         }
     }
 
-    /// Whether it has a pass of this name, or any pass for `all`.
+    /// Whether the tool has a pass of this name. For `all`: whether it has any pass.
     fn has_pass(&self, pass: &str) -> bool {
-        passes(&self.program).iter().any(|own| own == pass || pass == "all")
+        pass_names(&self.program).iter().any(|known| known == pass || pass == "all")
     }
 }
 
-/// Whether a pipeline file may pass this argument to a stage: options only, except those that name output files.
-fn may_be_given(argument: &str) -> bool {
+/// Whether a pipeline file may pass this argument to a stage. It must be an option, and must not name an output file.
+fn is_allowed_argument(argument: &str) -> bool {
     let name = argument.split('=').next().unwrap_or(argument);
     let writes = argument.starts_with("-o") || ["--output", "--out-dir", "--stats", "--input-name"].contains(&name);
     name.len() > 1 && name.starts_with('-') && name != "--" && !writes
 }
 
-/// The pass names in a tool's help text. Only needed if the command line names a pass without a tool.
-fn passes(program: &Path) -> Vec<String> {
+/// The pass names in a tool's help text.
+fn pass_names(program: &Path) -> Vec<String> {
     let output = common::child::output(std::process::Command::new(program).arg("--help"), None);
     let help = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     // The list may span several lines and ends at an empty line.
@@ -295,12 +297,12 @@ mod tests {
     #[test]
     fn options_go_to_the_stage_that_needs_them() {
         let steps = plan("k.bc --gpu-name sm_90 -O0x1 --lineinfo --host-os=windows").unwrap();
-        let given = |tool: &str| steps.iter().find(|step| step.tool == tool).unwrap().arguments[1..].join(" ");
-        assert_eq!(given("tile-read"), "");
-        assert_eq!(given("tile-lower-aa"), "--opt-level=1");
-        assert_eq!(given("tile-lower-as"), "--gpu-name=sm_90");
-        assert_eq!(given("tile-ptx"), "--lineinfo");
-        assert_eq!(given("tile-link"), "--host-os=windows --program=");
+        let arguments_of = |tool: &str| steps.iter().find(|step| step.tool == tool).unwrap().arguments[1..].join(" ");
+        assert_eq!(arguments_of("tile-read"), "");
+        assert_eq!(arguments_of("tile-lower-aa"), "--opt-level=1");
+        assert_eq!(arguments_of("tile-lower-as"), "--gpu-name=sm_90");
+        assert_eq!(arguments_of("tile-ptx"), "--lineinfo");
+        assert_eq!(arguments_of("tile-link"), "--host-os=windows --program=");
     }
 
     #[test]

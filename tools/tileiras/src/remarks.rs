@@ -1,6 +1,6 @@
 //! Optimization remarks (passed, missed, failed, analysis) from the logs of the stage files, in NVIDIA's two formats.
 
-use crate::failure::{Stop, exit};
+use crate::failure::{DriverError, exit};
 use base::Envelope;
 use base::envelope::{Category, LogEntry, Outcome, Sniffed, open_binary, sniff};
 use common::cl::Parsed;
@@ -16,9 +16,10 @@ pub(crate) struct RemarkFilter {
 }
 
 impl RemarkFilter {
-    /// None if the command line selects no remark. Opens the file immediately, so an invalid name is reported before compilation.
-    pub(crate) fn of(parsed: &Parsed) -> Result<Option<RemarkFilter>, Stop> {
-        let chosen = |kind| {
+    /// Returns None if the command line selects no remark. Opens the YAML file, so that an error is reported before the
+    /// compilation.
+    pub(crate) fn from_options(parsed: &Parsed) -> Result<Option<RemarkFilter>, DriverError> {
+        let categories_of = |kind| {
             let values = [parsed.get("remarks"), parsed.get(kind)].into_iter().flatten();
             let mut categories: Vec<Category> = Vec::new();
             for value in values {
@@ -37,7 +38,7 @@ impl RemarkFilter {
             ("failed", "remarks-failed"),
             ("analysis", "remarks-analysis"),
         ];
-        let kinds: Vec<_> = names.map(|(name, option)| (name, chosen(option))).into();
+        let kinds: Vec<_> = names.map(|(name, option)| (name, categories_of(option))).into();
         if kinds.iter().all(|(_, categories)| categories.is_empty()) {
             return Ok(None);
         }
@@ -45,36 +46,36 @@ impl RemarkFilter {
         let name = parsed.get("remarks-output-file").filter(|name| !name.is_empty()).unwrap_or("tileir_remarks.yaml");
         let file = yaml.then(|| name.to_string());
         if let Some(Err(error)) = file.as_ref().map(|name| std::fs::OpenOptions::new().append(true).create(true).open(name)) {
-            let reason = common::plain(&error);
+            let reason = common::os_error_text(&error);
             let text =
                 format!("Error opening remark output file '{name}': {reason}\nerror: failed to enable optimization remarks\n");
-            return Err(Stop::silent(text, exit::INPUT));
+            return Err(DriverError::reported(text, exit::INPUT));
         }
         Ok(Some(RemarkFilter { kinds, file }))
     }
 
     /// Prints the selected remarks of a stage file's log.
-    pub(crate) fn show(&self, stage_file: &[u8]) -> Result<(), Stop> {
+    pub(crate) fn show(&self, stage_file: &[u8]) -> Result<(), DriverError> {
         let Some(envelope) = envelope_of(stage_file) else { return Ok(()) };
         let entries: Vec<&LogEntry> = envelope.log.iter().filter(|entry| self.matches(entry)).collect();
         match &self.file {
             None => crate::print(&mut std::io::stdout(), &as_text(&envelope, &entries)),
             Some(name) => {
                 let written = common::write_file(Some(Path::new(name)), as_yaml(&envelope, &entries).as_bytes());
-                written.map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
+                written.map_err(|error| DriverError::new(exit::CONFIGURATION, error.message))?;
             }
         }
         Ok(())
     }
 
     fn matches(&self, entry: &LogEntry) -> bool {
-        let name = kind(entry.outcome).0;
+        let name = kind_names(entry.outcome).0;
         self.kinds.iter().any(|(kind, categories)| *kind == name && categories.contains(&entry.category))
     }
 }
 
-/// The kind's name in the text and its tag in YAML.
-fn kind(outcome: Outcome) -> (&'static str, &'static str) {
+/// The name of a kind in the text format, and its tag in YAML.
+fn kind_names(outcome: Outcome) -> (&'static str, &'static str) {
     match outcome {
         Outcome::Passed => ("passed", "Passed"),
         Outcome::Missed => ("missed", "Missed"),
@@ -83,7 +84,7 @@ fn kind(outcome: Outcome) -> (&'static str, &'static str) {
     }
 }
 
-fn category(category: Category) -> &'static str {
+fn category_name(category: Category) -> &'static str {
     match category {
         Category::Memory => "Memory",
         Category::TensorCore => "Tensor-core",
@@ -91,6 +92,7 @@ fn category(category: Category) -> &'static str {
     }
 }
 
+/// The envelope of a stage file or of PTX. Other files, such as cubins, have none.
 fn envelope_of(bytes: &[u8]) -> Option<Envelope> {
     match sniff(bytes) {
         Sniffed::Stage { .. } if bytes.starts_with(&base::envelope::MAGIC) => {
@@ -104,22 +106,22 @@ fn envelope_of(bytes: &[u8]) -> Option<Envelope> {
     }
 }
 
-/// Grouped by function and category, as in NVIDIA's output.
+/// Formats remarks as text, grouped by function and category, as in NVIDIA's output.
 fn as_text(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     let mut out = String::new();
     let mut functions: Vec<&str> = entries.iter().map(|entry| entry.function.as_str()).collect();
     functions.dedup();
     for function in functions {
         let _ = writeln!(out, "in function: {function}:\n");
-        let mut between = "";
+        let mut separator = "";
         for group in [Category::Memory, Category::TensorCore, Category::Other] {
-            let within = entries.iter().filter(|entry| entry.function == function && entry.category == group);
-            for (index, entry) in within.enumerate() {
+            let in_category = entries.iter().filter(|entry| entry.function == function && entry.category == group);
+            for (index, entry) in in_category.enumerate() {
                 if index == 0 {
-                    let _ = writeln!(out, "{between}  category: {}", category(group));
-                    between = "\n";
+                    let _ = writeln!(out, "{separator}  category: {}", category_name(group));
+                    separator = "\n";
                 }
-                let _ = writeln!(out, "    remark[{}]: {}", kind(entry.outcome).0, entry.message);
+                let _ = writeln!(out, "    remark[{}]: {}", kind_names(entry.outcome).0, entry.message);
                 if let Some((file, line, column)) = envelope.debug.position(entry.loc) {
                     let _ = writeln!(out, "      --> \"{file}\":{line}:{column}");
                 }
@@ -131,31 +133,31 @@ fn as_text(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     out
 }
 
-/// One document per remark, in LLVM's remark schema.
+/// Formats remarks as YAML: one document per remark, in LLVM's remark schema.
 fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     let mut out = String::new();
     for (index, entry) in entries.iter().enumerate() {
-        let _ = writeln!(out, "--- !{}", kind(entry.outcome).1);
-        let _ = writeln!(out, "{:16} {}", "Pass:", category(entry.category));
-        let _ = writeln!(out, "{:16} {}", "Name:", scalar(&entry.name));
+        let _ = writeln!(out, "--- !{}", kind_names(entry.outcome).1);
+        let _ = writeln!(out, "{:16} {}", "Pass:", category_name(entry.category));
+        let _ = writeln!(out, "{:16} {}", "Name:", yaml_scalar(&entry.name));
         if let Some((file, line, column)) = envelope.debug.position(entry.loc) {
-            let _ = writeln!(out, "{:16} {{ File: {}, Line: {line}, Column: {column} }}", "DebugLoc:", quoted(file));
+            let _ = writeln!(out, "{:16} {{ File: {}, Line: {line}, Column: {column} }}", "DebugLoc:", yaml_quoted(file));
         }
-        let _ = writeln!(out, "{:16} {}", "Function:", scalar(&entry.function));
-        let (id, remark, pass) = (index + 1, quoted(&entry.message), scalar(&entry.pass));
+        let _ = writeln!(out, "{:16} {}", "Function:", yaml_scalar(&entry.function));
+        let (id, remark, pass) = (index + 1, yaml_quoted(&entry.message), yaml_scalar(&entry.pass));
         let _ = writeln!(out, "Args:\n  - RemarkId:    {id}\n  - Remark:      {remark}\n  - Pass:        {pass}\n...");
     }
     out
 }
 
 /// A plain YAML scalar if possible, else a quoted one.
-fn scalar(text: &str) -> String {
+fn yaml_scalar(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-    if plain { text.to_string() } else { quoted(text) }
+    if plain { text.to_string() } else { yaml_quoted(text) }
 }
 
-fn quoted(text: &str) -> String {
+fn yaml_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''").replace(['\n', '\r'], " "))
 }
 
@@ -191,8 +193,8 @@ mod tests {
         let envelope = example();
         let shown = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
-            let wanted = RemarkFilter::of(&common::cl::parse(crate::options::OPTIONS, "tileiras", &args)).unwrap();
-            wanted.map_or(0, |wanted| envelope.log.iter().filter(|entry| wanted.matches(entry)).count())
+            let filter = RemarkFilter::from_options(&common::cl::parse(crate::options::OPTIONS, "tileiras", &args)).unwrap();
+            filter.map_or(0, |filter| envelope.log.iter().filter(|entry| filter.matches(entry)).count())
         };
         assert_eq!(shown(&["--remarks=all"]), 2);
         assert_eq!(shown(&["--remarks=memory"]), 1);

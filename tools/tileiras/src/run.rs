@@ -1,7 +1,7 @@
 //! Runs the commands of a plan as concurrent processes connected by pipes, and collects their standard error.
 
 use crate::artefact;
-use crate::pipeline::{NESTED, Step};
+use crate::pipeline::{NESTED_VARIABLE, Step};
 use base::Diagnostic;
 use base::codec::SIZE_LIMIT;
 use common::child::{self, Killed};
@@ -13,10 +13,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 const SIGPIPE: i32 = 13;
-/// Messages of runtime libraries that run out of memory. They then abort with a signal that faults raise too.
+/// Messages of runtime libraries that run out of memory. They then abort with the same signal as after a bug, so only the message
+/// tells the two apart.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
-/// Passed to every stage; left out of commands that are printed.
-pub(crate) const JSON: &str = "--error-format=json";
+/// The driver passes this option to every stage, but omits it from the commands that it prints.
+pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 
 /// The result of a run.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ pub(crate) struct Outcome {
 
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Its position in the plan.
+    /// The position of the failed command in the plan.
     pub(crate) index: usize,
     pub(crate) tool: String,
     pub(crate) status: String,
@@ -64,7 +65,8 @@ struct Times {
     times: Vec<(String, f64)>,
 }
 
-/// Runs the commands on `input`, called `name` in messages. Waits for all of them.
+/// Runs the commands concurrently, each on the output of the previous one, and waits for all of them. The first one reads `input`,
+/// whose name in messages is `name`.
 pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     let mut children: Vec<io::Result<Child>> = Vec::new();
     let mut previous: Option<Stdio> = None;
@@ -89,84 +91,92 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
             // A write error is ignored: a command that ends early does not read all of its input.
             scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         }
-        let listeners: Vec<_> = children
+        let stderr_readers: Vec<_> = children
             .iter_mut()
             .map(|child| {
-                child.as_mut().ok().and_then(|child| child.stderr.take()).map(|stderr| scope.spawn(move || child::listen(stderr)))
+                child
+                    .as_mut()
+                    .ok()
+                    .and_then(|child| child.stderr.take())
+                    .map(|stderr| scope.spawn(move || child::read_bounded(stderr)))
             })
             .collect();
         let last = children.last_mut().and_then(|child| child.as_mut().ok()).and_then(|child| child.stdout.take());
         let output = last.map_or(Ok(Vec::new()), |last| read_at_most(last, "its output", SIZE_LIMIT as u64));
-        let heard: Vec<Vec<u8>> =
-            listeners.into_iter().map(|l| l.map(|l| l.join().unwrap_or_default()).unwrap_or_default()).collect();
+        let stderr_text: Vec<Vec<u8>> = stderr_readers
+            .into_iter()
+            .map(|reader| reader.map(|reader| reader.join().unwrap_or_default()).unwrap_or_default())
+            .collect();
         let statuses: Vec<io::Result<ExitStatus>> =
             children.into_iter().map(|child| child.and_then(|mut child| child.wait())).collect();
-        outcome_of(steps, output, &heard, statuses)
+        outcome_of(steps, output, &stderr_text, statuses)
     })
 }
 
 fn command(step: &Step, input: Stdio) -> Command {
     let mut command = Command::new(&step.program);
-    command.args(&step.arguments).env(NESTED, "1").stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-    child::tie(&mut command, None);
+    command.args(&step.arguments).env(NESTED_VARIABLE, "1").stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child::end_with_parent(&mut command, None);
     command
 }
 
-/// A path that cannot be mistaken for an option or for standard input.
+/// A path that a program cannot mistake for an option or for standard input: `-x` becomes `./-x`.
 pub(crate) fn as_file(path: &str) -> PathBuf {
     if path.starts_with('-') { Path::new(".").join(path) } else { PathBuf::from(path) }
 }
 
-/// The first failure determines the outcome. Output of later stages is dropped, because they had no complete input.
+/// Combines the results of the commands. The first failed command determines the outcome. The messages of later commands are
+/// dropped, because their input was incomplete.
 fn outcome_of(
     steps: &[Step],
     output: base::diag::Result<Vec<u8>>,
-    heard: &[Vec<u8>],
+    stderr_text: &[Vec<u8>],
     statuses: Vec<io::Result<ExitStatus>>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut cut: Option<Failure> = None;
-    for (index, ((step, heard), status)) in steps.iter().zip(heard).zip(statuses).enumerate() {
-        let heard = String::from_utf8_lossy(heard);
-        outcome.stage_output.extend(heard.lines().map(understand));
+    let mut reader_gone: Option<Failure> = None;
+    for (index, ((step, stderr_text), status)) in steps.iter().zip(stderr_text).zip(statuses).enumerate() {
+        let stderr_text = String::from_utf8_lossy(stderr_text);
+        outcome.stage_output.extend(stderr_text.lines().map(parse_stderr_line));
         let (status, end) = match status {
             Ok(status) if status.success() => continue,
-            Ok(status) => (child::describe(status), end_of(status, &heard)),
-            Err(error) => (format!("cannot be executed: {}", common::plain(&error)), End::NotStarted),
+            Ok(status) => (child::describe(status), end_of(status, &stderr_text)),
+            Err(error) => (format!("cannot be executed: {}", common::os_error_text(&error)), End::NotStarted),
         };
         let failure = Failure { index, tool: step.tool.clone(), status, end };
         if failure.end == End::ReaderGone {
-            // If the reader of this command failed, the reader is the culprit.
-            cut.get_or_insert(failure);
+            // The next command closed the pipe. If the next command failed, report its failure instead of this one.
+            reader_gone.get_or_insert(failure);
             continue;
         }
         outcome.failed = Some(failure);
         return outcome;
     }
     let last = steps.last().expect("a plan has a stage");
-    let wrong = |status| Failure { index: steps.len() - 1, tool: last.tool.clone(), status, end: End::WrongOutput };
-    outcome.failed = cut;
+    let wrong_output = |status| Failure { index: steps.len() - 1, tool: last.tool.clone(), status, end: End::WrongOutput };
+    outcome.failed = reader_gone;
     match output {
-        Err(error) => outcome.failed = outcome.failed.or(Some(wrong(error.message))),
+        Err(error) => outcome.failed = outcome.failed.or(Some(wrong_output(error.message))),
         Ok(output) => {
-            let fault = if outcome.failed.is_none() { artefact::fault(&last.writes, &output) } else { None };
-            outcome.failed = outcome.failed.or_else(|| fault.map(wrong));
+            let defect = if outcome.failed.is_none() { artefact::describe_defect(&last.writes, &output) } else { None };
+            outcome.failed = outcome.failed.or_else(|| defect.map(wrong_output));
             outcome.output = output;
         }
     }
     outcome
 }
 
-fn end_of(status: ExitStatus, heard: &str) -> End {
+/// Classifies how a failed command ended.
+fn end_of(status: ExitStatus, stderr_text: &str) -> End {
     match (status.code(), child::killed(status)) {
         (Some(code), _) => End::Code(code),
         _ if status.signal() == Some(SIGPIPE) => End::ReaderGone,
-        (None, Some(Killed::Fault)) if !OUT_OF_MEMORY.iter().any(|args| heard.contains(args)) => End::Fault,
+        (None, Some(Killed::Fault)) if !OUT_OF_MEMORY.iter().any(|message| stderr_text.contains(message)) => End::Fault,
         _ => End::Stopped,
     }
 }
 
-fn understand(line: &str) -> StageOutput {
+fn parse_stderr_line(line: &str) -> StageOutput {
     if !line.starts_with('{') {
         return StageOutput::Line(line.to_string());
     }

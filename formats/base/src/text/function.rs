@@ -20,8 +20,8 @@ pub struct Function<O, T, A> {
 }
 
 /// The trait bounds of function attributes.
-pub trait Signature: Clone + Serialize + DeserializeOwned {}
-impl<A: Clone + Serialize + DeserializeOwned> Signature for A {}
+pub trait FunctionAttributes: Clone + Serialize + DeserializeOwned {}
+impl<A: Clone + Serialize + DeserializeOwned> FunctionAttributes for A {}
 
 impl<O: Operation, T, A> Function<O, T, A> {
     /// A function with an empty body of one block.
@@ -107,7 +107,8 @@ impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
     }
 }
 
-/// Whether all ids are in program order and nothing is unreachable, as [`compact`] leaves a function. Its structure must be sound.
+/// Returns whether all ids are in program order and nothing is unreachable, as after [`compact`]. The structure of the function
+/// must be valid.
 pub fn is_compact<O: Operation, T, A>(function: &Function<O, T, A>) -> bool {
     enum Piece {
         Region(Region),

@@ -26,7 +26,7 @@ mod read;
 mod spread;
 mod write;
 
-pub use function::{Function, Signature, compact, compact_with_map, is_compact};
+pub use function::{Function, FunctionAttributes, compact, compact_with_map, is_compact};
 pub use parse::read_function;
 pub use print::print_function;
 pub use read::Reader;
@@ -46,7 +46,7 @@ pub fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
 pub trait TypeText: Sized {
     fn print(&self) -> String;
     fn parse(text: &str) -> Option<Self>;
-    /// The parts of the type that the type table lists, in full, each before its users.
+    /// The component types that the type table lists, as full texts, each before the types that contain it.
     fn parts(&self) -> Vec<String> {
         Vec::new()
     }
@@ -54,12 +54,13 @@ pub trait TypeText: Sized {
     fn literal(&self, _bits: u64) -> Option<String> {
         None
     }
+    /// The bits of a number; the inverse of `literal`.
     fn bits(&self, _literal: &str) -> Option<u64> {
         None
     }
 }
 
-/// An op of the text form. It must recognise constants, whose mnemonic is `constant` and whose numbers have their type's form.
+/// An op of the text form. The text form prints the op `constant` with numbers of its type, so it must recognise this op.
 pub trait OpText: Operation + serde::Serialize + serde::de::DeserializeOwned {
     fn constant(&self) -> Option<&Dense>;
     fn from_constant(value: Dense) -> Self;

@@ -20,7 +20,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     let block = body.new_block(region);
     reader.regions = 1;
     // Parameter types may refer to the type table, which comes later; they are parsed after it.
-    let parameters = reader.clone_position();
+    let parameters = reader.position();
     skip_parameters(reader)?;
     let attrs = reader.value()?;
     let loc = read_loc(reader, debug, line)?;
@@ -29,9 +29,9 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
         reader.define_type()?;
     }
     reader.at_position(parameters, |reader| read_args(reader, &mut body, block))?;
-    // Open blocks, and the regions of the braces that follow the current op.
+    // The open blocks, from outer to inner, each with the regions of the same op whose braces follow.
     let mut open = vec![(block, Vec::<Region>::new())];
-    while let Some((block, waiting)) = open.last_mut() {
+    while let Some((block, following_regions)) = open.last_mut() {
         let block = *block;
         if !reader.eat("}") {
             let regions = read_op(reader, &mut body, block, debug)?;
@@ -42,12 +42,12 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
             }
             continue;
         }
-        if waiting.is_empty() {
+        if following_regions.is_empty() {
             open.pop();
             continue;
         }
-        let next = waiting.remove(0);
-        let rest = std::mem::take(waiting);
+        let next = following_regions.remove(0);
+        let rest = std::mem::take(following_regions);
         open.pop();
         reader.expect("{")?;
         let inner = open_region(reader, &mut body, next)?;
@@ -55,7 +55,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     }
     let function = Function { name, attrs, loc, region, body };
     function.body.verify_structure(function.region).map_err(|message| reader.error(message))?;
-    // A person may insert ops in any order; files need program order.
+    // The ids may be out of program order, since a person may insert ops anywhere. The format renumbers them (`compact`).
     Ok(function)
 }
 
@@ -70,10 +70,10 @@ fn open_region<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<
 fn skip_parameters(reader: &mut Reader<'_>) -> Result<()> {
     reader.expect("(")?;
     while !reader.eat(")") {
-        let before = reader.clone_position();
+        let before = reader.position();
         reader.until(&[',', ')']);
         reader.eat(",");
-        if reader.clone_position() == before {
+        if reader.position() == before {
             return Err(reader.error("expected ')'"));
         }
     }
@@ -96,8 +96,8 @@ fn read_args<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<O,
 
 fn read_type<T: TypeText>(reader: &mut Reader<'_>, stops: &[char]) -> Result<T> {
     let text = reader.until(stops);
-    let in_full = reader.in_full(text)?;
-    T::parse(&in_full).ok_or_else(|| reader.error(format!("'{text}' is not a type")))
+    let expanded = reader.expand_type(text)?;
+    T::parse(&expanded).ok_or_else(|| reader.error(format!("'{text}' is not a type")))
 }
 
 /// The location number of the text, or the line as location if the reader requests that.
@@ -115,10 +115,10 @@ fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Re
     Ok(loc)
 }
 
-/// The part of an op before its types.
-enum Start<O> {
+/// The part of an op before its result types.
+enum OpStart<O> {
     Op(O),
-    /// Numbers from this position on; the type determines their bits.
+    /// A constant, whose numbers are at this position. They are read after the type, which determines their bits.
     Constant(usize),
 }
 
@@ -132,7 +132,7 @@ fn read_op<O: OpText, T: TypeText>(
     let line = reader.line_as_location().map(Loc);
     if reader.peek("%") {
         loop {
-            names.push(reader.clone_position());
+            names.push(reader.position());
             reader.eat("%");
             reader.word();
             if !reader.eat(",") {
@@ -141,7 +141,7 @@ fn read_op<O: OpText, T: TypeText>(
         }
         reader.expect("=")?;
     }
-    let start = read_start::<O>(reader)?;
+    let op_start = read_op_start::<O>(reader)?;
     while body.regions.len() < reader.regions as usize {
         body.new_region();
     }
@@ -158,9 +158,9 @@ fn read_op<O: OpText, T: TypeText>(
     if types.len() != names.len() {
         return Err(reader.error(format!("{} results have {} types", names.len(), types.len())));
     }
-    let kind = match start {
-        Start::Op(kind) => kind,
-        Start::Constant(at) => match types.first() {
+    let kind = match op_start {
+        OpStart::Op(kind) => kind,
+        OpStart::Constant(at) => match types.first() {
             Some(ty) => O::from_constant(reader.at_position(at, |reader| read_literals(reader, ty))?),
             None => return Err(reader.error("a constant has a result")),
         },
@@ -176,14 +176,14 @@ fn read_op<O: OpText, T: TypeText>(
     Ok(regions)
 }
 
-fn read_start<O: OpText>(reader: &mut Reader<'_>) -> Result<Start<O>> {
+fn read_op_start<O: OpText>(reader: &mut Reader<'_>) -> Result<OpStart<O>> {
     if !reader.eat("constant(") {
-        return reader.value().map(Start::Op);
+        return reader.value().map(OpStart::Op);
     }
-    let at = reader.clone_position();
+    let at = reader.position();
     reader.until(&[')']);
     reader.expect(")")?;
-    Ok(Start::Constant(at))
+    Ok(OpStart::Constant(at))
 }
 
 /// One number, or a list of them in brackets.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Maximum columns of a parameter line.
-const WIDTH: usize = 120;
+const MAX_WIDTH: usize = 120;
 
 /// The text of a function. Its ids must be in program order.
 pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
@@ -38,7 +38,7 @@ impl TypeTable {
         for value in body.values.values() {
             for part in value.ty.parts() {
                 if !table.rows.contains_key(&part) {
-                    let line = table.shortened(&part);
+                    let line = table.with_row_numbers(&part);
                     table.rows.insert(part, table.lines.len());
                     table.lines.push(line);
                 }
@@ -47,15 +47,15 @@ impl TypeTable {
         table
     }
 
-    fn shortened(&self, text: &str) -> String {
+    fn with_row_numbers(&self, text: &str) -> String {
         match self.rows.get(text) {
             Some(row) => format!("!{row}"),
             // The longest part first, since a row may be part of another.
             None => {
-                let mut inside: Vec<(&String, &usize)> =
+                let mut contained: Vec<(&String, &usize)> =
                     self.rows.iter().filter(|(part, _)| text.contains(part.as_str())).collect();
-                inside.sort_by_key(|(part, _)| std::cmp::Reverse(part.len()));
-                inside.into_iter().fold(text.to_string(), |text, (part, row)| text.replace(part.as_str(), &format!("!{row}")))
+                contained.sort_by_key(|(part, _)| std::cmp::Reverse(part.len()));
+                contained.into_iter().fold(text.to_string(), |text, (part, row)| text.replace(part.as_str(), &format!("!{row}")))
             }
         }
     }
@@ -70,11 +70,13 @@ struct Printer<'a, O, T> {
     depth: usize,
 }
 
+/// A piece of text that remains to be printed.
 enum Piece {
     Op(Op),
     Arguments(Block),
-    Close,
-    Between,
+    CloseRegion,
+    /// Closes a region and opens the next region of the same op.
+    NextRegion,
 }
 
 impl<O: OpText, T: TypeText> Printer<'_, O, T> {
@@ -84,7 +86,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         for (i, arg) in self.body.blocks[function.entry()].args.iter().enumerate() {
             let text = format!("{arg}: {}", self.type_text(*arg));
             let separator = if i == 0 { "" } else { ", " };
-            if column + text.len() > WIDTH {
+            if column + text.len() > MAX_WIDTH {
                 self.out.push_str(separator.trim_end());
                 self.out.push_str("\n    ");
                 column = 4;
@@ -103,7 +105,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
     }
 
     fn type_text(&self, value: Value) -> String {
-        self.types.shortened(&self.body.ty(value).print())
+        self.types.with_row_numbers(&self.body.ty(value).print())
     }
 
     fn type_list(&self, values: &[Value]) -> String {
@@ -134,11 +136,11 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         let mut stack: Vec<Piece> = ops(block).collect();
         while let Some(piece) = stack.pop() {
             match piece {
-                Piece::Close | Piece::Between => {
+                Piece::CloseRegion | Piece::NextRegion => {
                     self.depth -= 1;
                     self.indent();
                     self.out.push('}');
-                    if matches!(piece, Piece::Between) {
+                    if matches!(piece, Piece::NextRegion) {
                         self.out.push_str(" {");
                         self.depth += 1;
                     }
@@ -154,7 +156,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
                     self.op(op);
                     let regions = self.body.ops[op].kind.regions();
                     for (i, region) in regions.iter().enumerate().rev() {
-                        stack.push(if i + 1 == regions.len() { Piece::Close } else { Piece::Between });
+                        stack.push(if i + 1 == regions.len() { Piece::CloseRegion } else { Piece::NextRegion });
                         let block = self.body.block_of(*region);
                         stack.extend(ops(block));
                         if !self.body.blocks[block].args.is_empty() {

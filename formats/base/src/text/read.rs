@@ -7,13 +7,13 @@ use crate::nearest::{did_you_mean, nearest};
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 
-/// Variants that the text omits: the included op enum, and the plain kind of element type.
+/// Enum variants whose name the text omits: `Core`, the included op enum, and `Scalar`, an element type that is not a pointer.
 pub(super) const TRANSPARENT: [&str; 2] = ["core", "scalar"];
 
 /// Maximum nesting of brackets, so that a small file cannot exhaust the stack.
 const MAX_DEPTH: u32 = 64;
 /// Maximum characters of an expanded type.
-const LONGEST_TYPE: usize = 4096;
+const MAX_TYPE_LENGTH: usize = 4096;
 
 /// A cursor over text, with the names of values.
 pub struct Reader<'t> {
@@ -21,23 +21,23 @@ pub struct Reader<'t> {
     at: usize,
     source: Source<'t>,
     depth: u32,
-    /// A position before the cursor and its line number, from which line counting continues.
-    counted: (usize, u32),
+    /// A position before the cursor, and its line number. The next line count continues from it.
+    counted_to: (usize, u32),
     /// Value number of each `%name`; definitions add entries.
     values: BTreeMap<&'t str, u32>,
     /// The rows of the function's type table, expanded.
     types: Vec<String>,
     /// Regions in the current op; the braces after it contain them.
     pub(super) regions: u32,
-    /// Valid variant names of the enums that include the current one, for error messages.
-    also: Vec<&'static str>,
+    /// Variant names that the enums around the current one accept, for error messages.
+    outer_variants: Vec<&'static str>,
 }
 
 impl<'t> Reader<'t> {
     pub fn new(source: Source<'t>) -> Self {
-        let counted = (0, source.first_line);
+        let counted_to = (0, source.first_line);
         let (values, types) = (BTreeMap::new(), Vec::new());
-        Reader { text: source.text, at: 0, source, depth: 0, counted, values, types, regions: 0, also: Vec::new() }
+        Reader { text: source.text, at: 0, source, depth: 0, counted_to, values, types, regions: 0, outer_variants: Vec::new() }
     }
 
     /// The current line, if lines serve as locations.
@@ -46,9 +46,9 @@ impl<'t> Reader<'t> {
             return None;
         }
         self.skip();
-        let (from, line) = if self.counted.0 <= self.at { self.counted } else { (0, self.source.first_line) };
-        self.counted = (self.at, line + self.text[from..self.at].matches('\n').count() as u32);
-        Some(self.counted.1)
+        let (from, line) = if self.counted_to.0 <= self.at { self.counted_to } else { (0, self.source.first_line) };
+        self.counted_to = (self.at, line + self.text[from..self.at].matches('\n').count() as u32);
+        Some(self.counted_to.1)
     }
 
     /// Skips white space and `//` comments.
@@ -139,11 +139,12 @@ impl<'t> Reader<'t> {
         }
     }
     /// The cursor position, for [`Self::define_at`].
-    pub(super) fn clone_position(&mut self) -> usize {
+    pub(super) fn position(&mut self) -> usize {
         self.skip();
         self.at
     }
-    /// Defines the name at `position`. Results are defined after the operands of their op are read.
+    /// Defines the name at `position`. The names of results are defined after the operands are read, so an op cannot use its own
+    /// results.
     pub(super) fn define_at(&mut self, position: usize, number: u32) -> Result<(), Box<Diagnostic>> {
         let back = std::mem::replace(&mut self.at, position);
         self.define(number)?;
@@ -173,12 +174,12 @@ impl<'t> Reader<'t> {
         let text = self.until(&[]);
         // A comment may follow.
         let text = text.split("//").next().unwrap_or(text).trim();
-        let in_full = self.in_full(text)?;
-        self.types.push(in_full);
+        let expanded = self.expand_type(text)?;
+        self.types.push(expanded);
         Ok(())
     }
     /// Expands the references of a type to the table.
-    pub(super) fn in_full(&mut self, text: &str) -> Result<String, Box<Diagnostic>> {
+    pub(super) fn expand_type(&mut self, text: &str) -> Result<String, Box<Diagnostic>> {
         let mut pieces = text.split('!');
         let mut out = pieces.next().unwrap_or_default().to_string();
         for piece in pieces {
@@ -190,7 +191,7 @@ impl<'t> Reader<'t> {
             out.push_str(row);
             out.push_str(&piece[digits..]);
             // Rows that refer to each other must not grow without bound.
-            if out.len() > LONGEST_TYPE {
+            if out.len() > MAX_TYPE_LENGTH {
                 return Err(self.error("the type is too long"));
             }
         }
@@ -200,7 +201,7 @@ impl<'t> Reader<'t> {
     fn fail<T>(&self, message: impl Into<String>) -> Result<T, Error> {
         Err(Error(message.into()))
     }
-    fn want(&mut self, token: &str) -> Result<(), Error> {
+    fn expect_token(&mut self, token: &str) -> Result<(), Error> {
         if self.eat(token) { Ok(()) } else { self.fail(format!("expected '{token}'")) }
     }
     fn number(&mut self) -> Result<&'t str, Error> {
@@ -212,12 +213,12 @@ impl<'t> Reader<'t> {
         self.at += end;
         Ok(&rest[..end])
     }
-    fn parsed<T: std::str::FromStr>(&mut self) -> Result<T, Error> {
+    fn parse_number<T: std::str::FromStr>(&mut self) -> Result<T, Error> {
         let number = self.number()?;
         number.parse().map_err(|_| Error(format!("'{number}' is out of range here")))
     }
     fn string(&mut self) -> Result<String, Error> {
-        self.want("\"")?;
+        self.expect_token("\"")?;
         let mut out = String::new();
         let mut chars = self.text[self.at..].char_indices();
         while let Some((i, c)) = chars.next() {
@@ -257,10 +258,10 @@ impl<'t> Reader<'t> {
         close: &'static str,
         read: impl FnOnce(&mut Items<'_, 't>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.want(open)?;
+        self.expect_token(open)?;
         self.nested(|reader| {
             let value = read(&mut Items { reader, close, first: true })?;
-            reader.want(close)?;
+            reader.expect_token(close)?;
             Ok(value)
         })
     }
@@ -274,7 +275,7 @@ impl<'t> Reader<'t> {
         self.nested(|reader| {
             let value = read(&mut Fields { reader, fields, open, state: FieldState::First, seen: Vec::new(), missing: None })?;
             if open {
-                reader.want(")")?;
+                reader.expect_token(")")?;
             }
             Ok(value)
         })
@@ -284,7 +285,7 @@ impl<'t> Reader<'t> {
 macro_rules! numbers {
     ($($method:ident $visit:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-            visitor.$visit(self.parsed()?)
+            visitor.$visit(self.parse_number()?)
         }
     )*};
 }
@@ -328,7 +329,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         self.deserialize_byte_buf(visitor)
     }
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.want("0x")?;
+        self.expect_token("0x")?;
         let rest = &self.text[self.at..];
         let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
         if !end.is_multiple_of(2) {
@@ -348,17 +349,17 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         visitor.visit_some(self)
     }
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.want("()")?;
+        self.expect_token("()")?;
         visitor.visit_unit()
     }
     fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
-        self.want(name)?;
+        self.expect_token(name)?;
         visitor.visit_unit()
     }
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
         match name {
             "Value" => {
-                self.want("%")?;
+                self.expect_token("%")?;
                 let name = self.word();
                 match self.values.get(name) {
                     Some(number) => visitor.visit_newtype_struct(IntoDeserializer::<Error>::into_deserializer(*number)),
@@ -366,17 +367,17 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
                 }
             }
             "Region" => {
-                self.want("{}")?;
+                self.expect_token("{}")?;
                 let number = self.regions;
                 self.regions += 1;
                 visitor.visit_newtype_struct(IntoDeserializer::<Error>::into_deserializer(number))
             }
             "Block" => {
-                self.want("^")?;
+                self.expect_token("^")?;
                 visitor.visit_newtype_struct(self)
             }
             "Loc" => {
-                self.want("@")?;
+                self.expect_token("@")?;
                 visitor.visit_newtype_struct(self)
             }
             _ => self.nested(|reader| visitor.visit_newtype_struct(reader)),
@@ -413,19 +414,19 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
     ) -> Result<V::Value, Error> {
         let start = self.at;
         let word = self.word();
-        let mut also = std::mem::take(&mut self.also);
+        let mut accepted = std::mem::take(&mut self.outer_variants);
         if let Some(variant) = variants.iter().find(|variant| **variant == word) {
             return self.nested(|reader| visitor.visit_enum(Variant { reader, name: variant }));
         }
         self.at = start;
-        also.extend(variants.iter().filter(|variant| !TRANSPARENT.contains(variant)));
+        accepted.extend(variants.iter().filter(|variant| !TRANSPARENT.contains(variant)));
         if let Some(transparent) = variants.iter().find(|variant| TRANSPARENT.contains(variant)) {
-            self.also = also;
+            self.outer_variants = accepted;
             return self.nested(|reader| visitor.visit_enum(Variant { reader, name: transparent }));
         }
-        self.fail(match nearest(word, also.iter().copied()) {
+        self.fail(match nearest(word, accepted.iter().copied()) {
             Some(nearest) => format!("'{word}' is unknown here; did you mean '{nearest}'?"),
-            None => format!("'{word}' is not one of {}", also.join(", ")),
+            None => format!("'{word}' is not one of {}", accepted.join(", ")),
         })
     }
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -443,12 +444,12 @@ struct Items<'a, 't> {
 }
 
 impl Items<'_, '_> {
-    fn more(&mut self) -> Result<bool, Error> {
+    fn has_next(&mut self) -> Result<bool, Error> {
         if self.reader.peek(self.close) {
             return Ok(false);
         }
         if !std::mem::take(&mut self.first) {
-            self.reader.want(",")?;
+            self.reader.expect_token(",")?;
         }
         // A trailing comma is allowed.
         Ok(!self.reader.peek(self.close))
@@ -458,17 +459,17 @@ impl Items<'_, '_> {
 impl<'de> de::SeqAccess<'de> for &mut Items<'_, '_> {
     type Error = Error;
     fn next_element_seed<T: de::DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        if self.more()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
+        if self.has_next()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
     }
 }
 
 impl<'de> de::MapAccess<'de> for &mut Items<'_, '_> {
     type Error = Error;
     fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        if self.more()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
+        if self.has_next()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
     }
     fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        self.reader.want(":")?;
+        self.reader.expect_token(":")?;
         seed.deserialize(&mut *self.reader)
     }
 }
@@ -494,7 +495,7 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
     fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         let mut ended = !self.open || self.reader.peek(")");
         if !ended && matches!(self.state, FieldState::Written) {
-            self.reader.want(",")?;
+            self.reader.expect_token(",")?;
             ended = self.reader.peek(")");
         }
         if !ended && !matches!(self.state, FieldState::Missing) {
@@ -523,9 +524,9 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
     }
     fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         match self.missing {
-            Some(field) => seed.deserialize(Empty { field, regions: &mut self.reader.regions }),
+            Some(field) => seed.deserialize(OmittedField { field, regions: &mut self.reader.regions }),
             None => {
-                self.reader.want(":")?;
+                self.reader.expect_token(":")?;
                 seed.deserialize(&mut *self.reader)
             }
         }
@@ -533,13 +534,13 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
 }
 
 /// The value of an omitted field.
-struct Empty<'a> {
+struct OmittedField<'a> {
     field: &'static str,
-    /// The braces after the op contain a region; its field has no text.
+    /// The number of the next region. A region's field has no text: the braces after the op contain it.
     regions: &'a mut u32,
 }
 
-impl<'de> de::Deserializer<'de> for Empty<'_> {
+impl<'de> de::Deserializer<'de> for OmittedField<'_> {
     type Error = Error;
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
         Err(Error(format!("field '{}' is missing", self.field)))
@@ -590,9 +591,9 @@ impl<'de> de::VariantAccess<'de> for Variant<'_, '_> {
         if TRANSPARENT.contains(&self.name) {
             return seed.deserialize(&mut *self.reader);
         }
-        self.reader.want("(")?;
+        self.reader.expect_token("(")?;
         let value = seed.deserialize(&mut *self.reader)?;
-        self.reader.want(")")?;
+        self.reader.expect_token(")")?;
         Ok(value)
     }
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {

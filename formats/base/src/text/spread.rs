@@ -1,13 +1,14 @@
-//! Splits function attributes into lines: one per field, and one per row in lists of tables, with the row's number.
+//! Splits function attributes into lines, one per field. A list of structs is a table: it has one line per row, with the row's
+//! number.
 
 /// Maximum characters of a text that stays on one line, unless it contains a table.
-const SHORT: usize = 60;
+const MAX_LINE: usize = 60;
 
 /// Breaks `(field: value, …)` into lines that read back equal.
 pub(super) fn spread(text: &str) -> String {
     let is_table = text.contains("[(");
     match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
-        Some(fields) if !fields.is_empty() && (is_table || text.len() > SHORT) => format!("(\n{})", lines(fields, 1)),
+        Some(fields) if !fields.is_empty() && (is_table || text.len() > MAX_LINE) => format!("(\n{})", lines(fields, 1)),
         _ => text.into(),
     }
 }
@@ -24,7 +25,7 @@ fn lines(fields: &str, depth: usize) -> String {
                 out.push_str(&format!("{indent}  {row}, // {} {number}\n", name.strip_suffix('s').unwrap_or(name)));
             }
             out.push_str(&format!("{indent}],\n"));
-        } else if let Some(fields) = inner('(', ')').filter(|_| value.contains("[(") || value.len() > SHORT) {
+        } else if let Some(fields) = inner('(', ')').filter(|_| value.contains("[(") || value.len() > MAX_LINE) {
             out.push_str(&format!("{indent}{name}: (\n{}{indent}),\n", lines(fields, depth + 1)));
         } else {
             out.push_str(&format!("{indent}{field},\n"));

@@ -5,19 +5,20 @@ use std::fmt::{self, Display};
 
 /// The text form of a value.
 pub fn to_text<T: Serialize + ?Sized>(value: &T) -> String {
-    written(value).text
+    write_value(value).text
 }
 
-fn written<T: Serialize + ?Sized>(value: &T) -> Writer {
-    let mut out = Writer { text: String::new(), given: false };
+fn write_value<T: Serialize + ?Sized>(value: &T) -> Writer {
+    let mut out = Writer { text: String::new(), is_some_value: false };
     value.serialize(&mut out).expect("every part of an IR can be written as text");
     out
 }
 
 struct Writer {
     text: String,
-    /// Whether all of it is the value of an option, which differs from none even if it is `false` or empty.
-    given: bool,
+    /// Whether the whole text is the value of a `Some`. A field list writes such a value even if it is `false` or empty, to
+    /// distinguish it from `None`.
+    is_some_value: bool,
 }
 
 #[derive(Debug)]
@@ -58,8 +59,8 @@ impl Items<'_> {
         }
     }
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Error> {
-        let Writer { text, given } = written(value);
-        if given || !matches!(text.as_str(), "_" | "false" | "[]" | "{}") {
+        let Writer { text, is_some_value } = write_value(value);
+        if is_some_value || !matches!(text.as_str(), "_" | "false" | "[]" | "{}") {
             self.separate();
             self.out.text.push_str(name);
             self.out.text.push_str(": ");
@@ -163,7 +164,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.push('_')
     }
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
-        self.given |= self.text.is_empty();
+        self.is_some_value |= self.text.is_empty();
         value.serialize(self)
     }
     fn serialize_unit(self) -> Result<(), Error> {
@@ -317,9 +318,9 @@ mod tests {
     /// The value of an option is written, even where a field list would omit it.
     #[test]
     fn values_of_options_are_written() {
-        let said = Fields { given: Some(false), list: Some(Vec::new()), flag: false };
-        assert_eq!(to_text(&said), "(given: false, list: [])");
-        for fields in [said, Fields::default(), Fields { given: Some(true), list: None, flag: true }] {
+        let explicit = Fields { given: Some(false), list: Some(Vec::new()), flag: false };
+        assert_eq!(to_text(&explicit), "(given: false, list: [])");
+        for fields in [explicit, Fields::default(), Fields { given: Some(true), list: None, flag: true }] {
             assert_eq!(from_text::<Fields>(&to_text(&fields)).as_ref(), Some(&fields));
         }
     }

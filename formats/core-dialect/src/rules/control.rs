@@ -21,7 +21,7 @@ pub fn regions<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, root: Region, loc:
     regions.terminated(root).map_err(|message| (loc, message))?;
     let at = |op: OpId, message: String| (body.ops[op].loc, format!("{}: {message}", described(body, op)));
     for (op, node) in body.ops.iter() {
-        if regions.nesting.combines[op.0 as usize] && !is_allowed_inside(&node.kind) {
+        if regions.nesting.in_combiner[op.0 as usize] && !is_allowed_inside(&node.kind) {
             return Err(at(op, "the body of a reduction or scan must be pure".into()));
         }
         let rule = node.kind.regions().iter().try_for_each(|region| regions.terminated(*region));
@@ -102,7 +102,7 @@ impl<O: MiddleOp, T: MiddleType> Regions<'_, O, T> {
         let results = |target: OpId| &body.ops[target].results[..];
         let receiver = target.map(|target| (target, &body.ops[target].kind));
         match body.ops[op].kind.core() {
-            Some(Core::Return {}) => require(!self.nesting.combines[op.0 as usize], || "a reduction cannot be left".into()),
+            Some(Core::Return {}) => require(!self.nesting.in_combiner[op.0 as usize], || "a reduction cannot be left".into()),
             Some(Core::Yield { values }) => match receiver {
                 None => Err("a function is left by return".into()),
                 Some((target, kind)) => match (kind.core(), kind.combination()) {

@@ -1,6 +1,8 @@
 //! Operand and result types of the core ops.
 
-use super::elements::{binary_on, converts, directed, ftz_on, is_float, is_ptr, space_of, unary_on};
+use super::elements::{
+    is_float, is_ieee_rounding, is_ptr, space_of, supports_binary, supports_convert, supports_ftz, supports_unary,
+};
 use super::types::is_permutation;
 use super::{MiddleType, Rule, Seen, Uses, require};
 use crate::core_ops::{Core, Fact};
@@ -102,7 +104,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }
             Core::Unary { kind, x } => {
                 self.same(&[*x], result)?;
-                require(unary_on(*kind, elem), wrong_element)
+                require(supports_unary(*kind, elem), wrong_element)
             }
             Core::Binary { kind: Binary::PowI, lhs, rhs } => {
                 self.same(&[*lhs], result)?;
@@ -111,22 +113,22 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }
             Core::Binary { kind, lhs, rhs } => {
                 self.same(&[*lhs, *rhs], result)?;
-                require(binary_on(*kind, elem), wrong_element)
+                require(supports_binary(*kind, elem), wrong_element)
             }
             Core::Fma { kind, a, b, c } => {
                 self.same(&[*a, *b, *c], result)?;
-                require(is_float(elem) && directed(kind.rounding) && ftz_on(kind.ftz, elem), wrong_element)
+                require(is_float(elem) && is_ieee_rounding(kind.rounding) && supports_ftz(kind.ftz, elem), wrong_element)
             }
             Core::Compare { kind, lhs, rhs } => {
                 self.same(&[*rhs], self.seen(*lhs))?;
                 let (compared, other) = self.number(*lhs)?;
-                let right_family = matches!(kind, Compare::Float { .. }) == compared.is_float();
-                require(right_family && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element)
+                let family_fits = matches!(kind, Compare::Float { .. }) == compared.is_float();
+                require(family_fits && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element)
             }
             Core::Convert { kind, x } => {
                 let (from, other) = self.number(*x)?;
                 let to = elem.scalar().ok_or_else(wrong_element)?;
-                require(other == shape && converts(*kind, from, to), wrong_element)
+                require(other == shape && supports_convert(*kind, from, to), wrong_element)
             }
             Core::Select { cond, yes, no } => {
                 let (flag, other) = self.number(*cond)?;
@@ -163,7 +165,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
         let is_int = elem.scalar().is_some_and(Scalar::is_int);
         let holds = match fact {
             Fact::DivBy { divisor, every, along } => {
-                let placed = match (every, along) {
+                let axis_fits = match (every, along) {
                     (None, None) => true,
                     (Some(every), Some(along)) => {
                         let extent = usize::try_from(*along).ok().and_then(|along| shape.get(along));
@@ -171,7 +173,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                     }
                     _ => false,
                 };
-                divisor.is_power_of_two() && placed && (is_int || is_ptr(elem))
+                divisor.is_power_of_two() && axis_fits && (is_int || is_ptr(elem))
             }
             Fact::Bounded { low, high } => is_int && low.zip(*high).is_none_or(|(low, high)| low <= high),
             Fact::SameElements { groups } => {
@@ -186,8 +188,9 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
     fn rearranged(&self, core: &Core) -> Rule {
         match core {
             Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
-                let counts = |scalar: Scalar| scalar.is_int() && shape.len() == 1 && u64::from(shape[0]) - 1 <= scalar.mask();
-                require(elem.scalar().is_some_and(counts), || {
+                let holds_indices =
+                    |scalar: Scalar| scalar.is_int() && shape.len() == 1 && u64::from(shape[0]) - 1 <= scalar.mask();
+                require(elem.scalar().is_some_and(holds_indices), || {
                     "it needs one dimension, and an integer type that holds its numbers".into()
                 })
             }),
@@ -208,9 +211,9 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }),
             Core::Insert { x, into, indices } => self.result().and_then(|result| {
                 self.same(&[*into], self.seen(result))?;
-                let (part, whole) = (self.tile(*x)?, self.tile(*into)?);
-                require(part.0 == whole.0 && divides(part.1, whole.1), || "the part does not divide the whole".into())?;
-                require(indices.len() == whole.1.len(), || "it takes an index for each dimension".into())?;
+                let (part, full_tile) = (self.tile(*x)?, self.tile(*into)?);
+                require(part.0 == full_tile.0 && divides(part.1, full_tile.1), || "the part does not divide the whole".into())?;
+                require(indices.len() == full_tile.1.len(), || "it takes an index for each dimension".into())?;
                 self.scalar_ints(indices)
             }),
             Core::Reinterpret { x } => self.number(*x).and_then(|(from, shape)| {

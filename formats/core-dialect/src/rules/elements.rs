@@ -19,7 +19,7 @@ pub(super) fn is_int(elem: Elem) -> bool {
     elem.scalar().is_some_and(Scalar::is_int)
 }
 
-/// Returns whether arithmetic supports a float type; the other floats are only converted, or operands of MMAs.
+/// Returns whether arithmetic supports a float type. Conversions and MMAs also support the other float types.
 pub(super) fn is_float(elem: Elem) -> bool {
     matches!(elem, Elem::Scalar(Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64))
 }
@@ -28,38 +28,40 @@ pub(super) fn is_f32(elem: Elem) -> bool {
     elem == Elem::Scalar(Scalar::F32)
 }
 
-pub(super) fn ftz_on(ftz: bool, elem: Elem) -> bool {
+pub(super) fn supports_ftz(ftz: bool, elem: Elem) -> bool {
     !ftz || is_f32(elem)
 }
 
-pub(super) fn directed(rounding: Rounding) -> bool {
+pub(super) fn is_ieee_rounding(rounding: Rounding) -> bool {
     matches!(rounding, Rounding::NearestEven | Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
 }
 
-pub(super) fn unary_on(kind: Unary, elem: Elem) -> bool {
+pub(super) fn supports_unary(kind: Unary, elem: Elem) -> bool {
     match kind {
         Unary::AbsI | Unary::NegI { .. } => is_int(elem),
         Unary::Sqrt { rounding, ftz } => {
-            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || rounding == Rounding::Approx && is_f32(elem))
+            is_float(elem)
+                && supports_ftz(ftz, elem)
+                && (is_ieee_rounding(rounding) || rounding == Rounding::Approx && is_f32(elem))
         }
         Unary::Exp { rounding } | Unary::Tanh { rounding } => {
             is_float(elem) && (rounding == Rounding::Full || rounding == Rounding::Approx && is_f32(elem))
         }
-        Unary::Rsqrt { ftz } | Unary::Exp2 { ftz } => is_float(elem) && ftz_on(ftz, elem),
+        Unary::Rsqrt { ftz } | Unary::Exp2 { ftz } => is_float(elem) && supports_ftz(ftz, elem),
         _ => is_float(elem),
     }
 }
 
-pub(super) fn binary_on(kind: Binary, elem: Elem) -> bool {
+pub(super) fn supports_binary(kind: Binary, elem: Elem) -> bool {
     match kind {
         Binary::AddF { rounding, ftz } | Binary::SubF { rounding, ftz } | Binary::MulF { rounding, ftz } => {
-            is_float(elem) && directed(rounding) && ftz_on(ftz, elem)
+            is_float(elem) && is_ieee_rounding(rounding) && supports_ftz(ftz, elem)
         }
         Binary::DivF { rounding, ftz } => {
-            let quick = matches!(rounding, Rounding::Approx | Rounding::Full) && is_f32(elem);
-            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || quick)
+            let fast_f32_division = matches!(rounding, Rounding::Approx | Rounding::Full) && is_f32(elem);
+            is_float(elem) && supports_ftz(ftz, elem) && (is_ieee_rounding(rounding) || fast_f32_division)
         }
-        Binary::MaxF { ftz, .. } | Binary::MinF { ftz, .. } => is_float(elem) && ftz_on(ftz, elem),
+        Binary::MaxF { ftz, .. } | Binary::MinF { ftz, .. } => is_float(elem) && supports_ftz(ftz, elem),
         Binary::RemF | Binary::PowF | Binary::PowI | Binary::Atan2 => is_float(elem),
         Binary::DivI { rounding, .. } => {
             is_int(elem) && matches!(rounding, Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
@@ -68,7 +70,7 @@ pub(super) fn binary_on(kind: Binary, elem: Elem) -> bool {
     }
 }
 
-pub(super) fn converts(kind: Convert, from: Scalar, to: Scalar) -> bool {
+pub(super) fn supports_convert(kind: Convert, from: Scalar, to: Scalar) -> bool {
     match kind {
         Convert::ExtI { .. } => from.is_int() && to.is_int() && from.bits() < to.bits(),
         Convert::TruncI { .. } => from.is_int() && to.is_int() && from.bits() > to.bits(),

@@ -8,9 +8,9 @@ use base::ir::Operation;
 use numerics::Scalar;
 
 /// The memory orderings of a load, a store and an atomic access.
-pub const LOADED: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Acquire];
-pub const STORED: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Release];
-pub const STRONG: [MemoryOrdering; 4] =
+pub const LOAD_ORDERINGS: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Acquire];
+pub const STORE_ORDERINGS: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Release];
+pub const ATOMIC_ORDERINGS: [MemoryOrdering; 4] =
     [MemoryOrdering::Relaxed, MemoryOrdering::Acquire, MemoryOrdering::Release, MemoryOrdering::AcqRel];
 
 impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
@@ -22,29 +22,31 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         require(in_bounds.is_empty() || in_bounds.len() == rank, || "in_bounds has an entry for each dimension".into())?;
         for (t, &index) in index.iter().enumerate() {
             let (scalar, shape) = self.number(index)?;
-            let rows = match view.kind {
+            let index_shape = match view.kind {
                 ViewKind::Gather { sparse_dim } if sparse_dim as usize == t => &view.tile[t..=t],
                 _ => &[],
             };
-            require(scalar.is_int() && shape == rows, || format!("{index} cannot be index {t} of the view"))?;
+            require(scalar.is_int() && shape == index_shape, || format!("{index} cannot be index {t} of the view"))?;
         }
         Ok(view)
     }
 
-    /// The type of the pointees of a tile of pointers.
-    pub fn pointed(&self, ptr: Value) -> Result<Seen<'a>, String> {
+    /// The type of the tile that an access through a tile of pointers reads or writes.
+    pub fn pointee_tile(&self, ptr: Value) -> Result<Seen<'a>, String> {
         match self.tile(ptr)? {
             (Elem::Ptr { pointee, .. }, shape) => Ok(Seen::Tile { elem: Elem::Scalar(pointee), shape }),
             _ => Err(format!("{ptr} holds no pointers")),
         }
     }
 
+    /// Checks the mask of an access through pointers.
     pub fn masked(&self, mask: Option<Value>, ptr: Value) -> Rule {
         let Some(mask) = mask else { return Ok(()) };
         let (scalar, shape) = self.number(mask)?;
         require(scalar == Scalar::I1 && shape == self.tile(ptr)?.1, || "the mask holds i1 in the shape of the pointers".into())
     }
 
+    /// Checks the memory ordering, scope and token of an access.
     pub fn ordered(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> Rule {
         self.tokens(token)?;
         require(allowed.contains(&order.semantics), || "the access does not support this ordering".into())?;
@@ -53,17 +55,17 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
     }
 
     pub fn load(&self, ptr: Value, mask: Option<Value>, other: Option<Value>, order: Order, token: Option<Value>) -> Rule {
-        let result = self.pointed(ptr)?;
+        let result = self.pointee_tile(ptr)?;
         self.masked(mask, ptr)?;
         other.iter().try_for_each(|other| self.same(&[*other], result))?;
-        self.ordered(order, token, &LOADED)?;
+        self.ordered(order, token, &LOAD_ORDERINGS)?;
         self.results(&[result, Seen::Token])
     }
 
     pub fn store(&self, ptr: Value, value: Value, mask: Option<Value>, order: Order, token: Option<Value>) -> Rule {
-        self.same(&[value], self.pointed(ptr)?)?;
+        self.same(&[value], self.pointee_tile(ptr)?)?;
         self.masked(mask, ptr)?;
-        self.ordered(order, token, &STORED)?;
+        self.ordered(order, token, &STORE_ORDERINGS)?;
         self.results(&[Seen::Token])
     }
 
@@ -77,14 +79,14 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         order: Order,
         token: Option<Value>,
     ) -> Rule {
-        let result = self.pointed(ptr)?;
+        let result = self.pointee_tile(ptr)?;
         self.same(values, result)?;
         self.masked(mask, ptr)?;
-        self.ordered(order, token, &STRONG)?;
+        self.ordered(order, token, &ATOMIC_ORDERINGS)?;
         let scalar = self.number(values[0])?.0;
         match mode {
-            Some(mode) => require(combines(mode, scalar), || "this atomic operation does not exist".into())?,
-            None => require(is_word(scalar), || "it compares 32 or 64 bits".into())?,
+            Some(mode) => require(atomic_supports(mode, scalar), || "this atomic operation does not exist".into())?,
+            None => require(has_32_or_64_bits(scalar), || "it compares 32 or 64 bits".into())?,
         }
         self.results(&[result, Seen::Token])
     }
@@ -103,13 +105,13 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
     ) -> Rule {
         let view = self.view(view, index, in_bounds)?;
         self.same(&[tile], Seen::of_view(view))?;
-        self.ordered(order, token, &STRONG)?;
+        self.ordered(order, token, &ATOMIC_ORDERINGS)?;
         let plain = !matches!(view.kind, ViewKind::Gather { .. }) && mode != AtomicMode::Xchg;
-        require(plain && combines(mode, view.memref.elem), || "this reduction into memory does not exist".into())?;
+        require(plain && atomic_supports(mode, view.memref.elem), || "this reduction into memory does not exist".into())?;
         self.results(&[Seen::Token])
     }
 
-    /// An access of a tile to multicast memory: a load, or a store, which replaces or combines.
+    /// An access of a tile to multicast memory: a load, or a store that replaces or combines (`reduction`).
     pub fn multicast(
         &self,
         (view, index, in_bounds): (Value, &[Value], &[bool]),
@@ -122,12 +124,12 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         let tile = Seen::of_view(view);
         self.same(stored.as_slice(), tile)?;
         let orders: &[MemoryOrdering] = match (stored, reduction) {
-            (None, _) => &LOADED,
-            (Some(_), None) => &STORED,
-            (Some(_), Some(_)) => &STORED[1..],
+            (None, _) => &LOAD_ORDERINGS,
+            (Some(_), None) => &STORE_ORDERINGS,
+            (Some(_), Some(_)) => &STORE_ORDERINGS[1..],
         };
         self.ordered(order, token, orders)?;
-        let exists = view.kind == ViewKind::Partition && shares(reduction, stored.is_none(), view.memref.elem);
+        let exists = view.kind == ViewKind::Partition && multicast_supports(reduction, stored.is_none(), view.memref.elem);
         require(exists, || "there is no such access to multicast memory".into())?;
         match stored {
             Some(_) => self.results(&[Seen::Token]),
@@ -196,24 +198,24 @@ pub fn has_mma(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
 }
 
 /// Returns whether a multicast access supports such elements: a reduction, or a plain store.
-fn shares(reduction: Option<MulticastReduction>, loads: bool, scalar: Scalar) -> bool {
+fn multicast_supports(reduction: Option<MulticastReduction>, loads: bool, scalar: Scalar) -> bool {
     use MulticastReduction::{Add, Max, Min};
     let half = matches!(scalar, Scalar::F16 | Scalar::BF16);
     match reduction {
-        None | Some(Add) => is_word(scalar) || half,
+        None | Some(Add) => has_32_or_64_bits(scalar) || half,
         Some(Min | Max) if loads && half => true,
         Some(_) => matches!(scalar, Scalar::I32 | Scalar::I64),
     }
 }
 
-fn is_word(scalar: Scalar) -> bool {
+fn has_32_or_64_bits(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64)
 }
 
-fn combines(mode: AtomicMode, scalar: Scalar) -> bool {
+fn atomic_supports(mode: AtomicMode, scalar: Scalar) -> bool {
     match mode {
         AtomicMode::AddF => matches!(scalar, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64),
-        AtomicMode::Xchg => is_word(scalar),
+        AtomicMode::Xchg => has_32_or_64_bits(scalar),
         _ => matches!(scalar, Scalar::I32 | Scalar::I64),
     }
 }

@@ -13,7 +13,7 @@ mod types;
 
 pub use control::{MAX_NESTED, regions};
 pub use elements::is_ptr;
-pub use memory::{LOADED, STORED, STRONG, has_mma};
+pub use memory::{ATOMIC_ORDERINGS, LOAD_ORDERINGS, STORE_ORDERINGS, has_mma};
 pub use module::{clc_loops, cluster, names, uses_clc};
 pub use op_parents::OpParents;
 pub use types::{extents, is_permutation, well_formed};
@@ -32,7 +32,7 @@ pub fn require(holds: bool, message: impl FnOnce() -> String) -> Rule {
     if holds { Ok(()) } else { Err(message()) }
 }
 
-/// A type as the rules see it.
+/// A type of `.aa`, `.as` or `.sched` without its layout, which is all that the shared rules check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen<'a> {
     Tile { elem: Elem, shape: &'a [u32] },
@@ -79,7 +79,7 @@ pub trait MiddleOp: Operation {
     fn combination(&self) -> Option<(&[Value], Region)>;
 }
 
-/// An op with the tables that its rules need.
+/// An op, with the body and the globals that its rules look up.
 pub struct Uses<'a, O, T> {
     pub body: &'a Body<O, T>,
     pub globals: &'a [Global],
@@ -112,6 +112,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         }
     }
 
+    /// The element type and shape of a tile of numbers, not of pointers.
     pub fn number(&self, value: Value) -> Result<(Scalar, &'a [u32]), String> {
         let (elem, shape) = self.tile(value)?;
         Ok((elem.scalar().ok_or_else(|| format!("{value} holds pointers"))?, shape))
@@ -121,6 +122,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         self.tile(self.result()?).map_err(|_| "its result is a tile".into())
     }
 
+    /// Checks that all values have this type.
     pub fn same(&self, values: &[Value], ty: Seen<'_>) -> Rule {
         match values.iter().find(|value| self.seen(**value) != ty) {
             Some(value) => Err(format!("{value} has another type than the value it is combined with")),
@@ -136,6 +138,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         require(values.iter().all(is_int), || "indices, sizes and strides are scalar integers".into())
     }
 
+    /// Checks that all values are tokens.
     pub fn tokens(&self, values: impl IntoIterator<Item = Value>) -> Rule {
         require(values.into_iter().all(|value| self.seen(value) == Seen::Token), || "it is ordered by tokens".into())
     }

@@ -2,7 +2,7 @@
 //! control.
 
 use super::{MiddleOp, Rule, require};
-use crate::core_ops::{Core, RANKS};
+use crate::core_ops::{CLUSTER_SIZES, Core};
 use crate::persistent_loops::is_clc_loop;
 use crate::tile::{Dense, Global, MAX_ALIGNMENT};
 use base::{Block, Body, Value};
@@ -30,8 +30,8 @@ fn data(global: &Global) -> Rule {
 
 /// A cluster has an allowed number of CTAs; without a cluster no op requests a rank.
 pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
-    let [few, many] = RANKS;
-    require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
+    let [few, many] = CLUSTER_SIZES;
+    require(cluster.is_none_or(|ranks| CLUSTER_SIZES.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
     let requests_rank = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
     require(cluster.is_some() || !requests_rank(), || "it requests a rank, but there is no cluster".into())
 }
@@ -50,14 +50,14 @@ pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule
     }
     let of = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
     let is_constant =
-        |value: Value, wanted: u64| of(value).and_then(Core::constant).is_some_and(|constant| *constant == Dense::Splat(wanted));
-    let goes_over_them = |op: &O| is_clc_loop(body, op.core(), O::core);
+        |value: Value, number: u64| of(value).and_then(Core::constant).is_some_and(|constant| *constant == Dense::Splat(number));
+    let is_over_clc_blocks = |op: &O| is_clc_loop(body, op.core(), O::core);
     let mut counters = BTreeSet::new();
     for block in outermost {
         let ops = body.blocks[*block].ops.iter().map(|op| &body.ops[*op].kind);
-        let all: Vec<&Core> = ops.filter(|op| goes_over_them(op)).filter_map(O::core).collect();
-        require(all.len() <= 1, || "there are two CLC loops".into())?;
-        for core in all {
+        let clc_loops_here: Vec<&Core> = ops.filter(|op| is_over_clc_blocks(op)).filter_map(O::core).collect();
+        require(clc_loops_here.len() <= 1, || "there are two CLC loops".into())?;
+        for core in clc_loops_here {
             let Core::For { lower, step, body: region, .. } = core else { continue };
             require(is_constant(*lower, 0) && is_constant(*step, 1), || "a CLC loop counts from 0 in steps of 1".into())?;
             counters.extend(body.blocks[body.block_of(*region)].args.first().copied());
@@ -65,12 +65,12 @@ pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule
     }
     let (mut uses, mut loops) = (0, 0);
     for op in body.ops.values() {
-        loops += usize::from(goes_over_them(&op.kind));
+        loops += usize::from(is_over_clc_blocks(&op.kind));
         uses += op.kind.operands().into_iter().filter(|value| matches!(of(*value), Some(Core::ClcBlockCount {}))).count();
         if let Some(Core::ClcBlockId { iteration, .. }) = op.kind.core() {
             require(counters.contains(iteration), || "the tile block belongs to no iteration of the CLC loop".into())?;
         }
     }
-    let only = uses == loops && loops == counters.len();
-    require(only, || "the CLC block count may only be the end of the CLC loop, outside other loops and conditions".into())
+    let is_only_use = uses == loops && loops == counters.len();
+    require(is_only_use, || "the CLC block count may only be the end of the CLC loop, outside other loops and conditions".into())
 }

@@ -1,7 +1,8 @@
 //! Conversions between element types.
 //!
-//! As on the hardware, a float out of an integer's range is clamped, and NaN gives 0. Integers of at most eight bits are converted
-//! to sixteen bits and then truncated, unless the conversion saturates. Floats of at most eight bits saturate.
+//! As on the hardware, a float outside the range of the integer type is clamped, and NaN becomes 0. A conversion to an integer of
+//! at most eight bits goes through 16 bits and truncates, unless it saturates. A conversion to a float of at most eight bits
+//! saturates.
 //! `i1` is the exception: it is true if the number differs from zero, see [`ToBool`].
 
 use super::float::{Format, by_format, overflow};
@@ -13,9 +14,9 @@ use crate::float;
 impl Convert {
     pub(super) fn apply<M: Map1>(self, from: Scalar, to: Scalar, map: M) -> M::Output {
         match self {
-            Convert::ExtI { signedness: Signedness::Signed } => integers(to, |x| from.sign_extend(x) as u64, from, map),
-            Convert::ExtI { signedness: Signedness::Unsigned } | Convert::TruncI { .. } => integers(to, |x| x, from, map),
-            Convert::Bitcast => integers(to, |x| x, from, map),
+            Convert::ExtI { signedness: Signedness::Signed } => map_bits(to, |x| from.sign_extend(x) as u64, from, map),
+            Convert::ExtI { signedness: Signedness::Unsigned } | Convert::TruncI { .. } => map_bits(to, |x| x, from, map),
+            Convert::Bitcast => map_bits(to, |x| x, from, map),
             Convert::FToF { rounding } => float_to_float(from, to, rounding, map),
             Convert::FToI { .. } if to == Scalar::I1 => by_format!(from, format => float_to_bool(format, map)),
             Convert::FToI { signedness, saturating } => {
@@ -50,36 +51,36 @@ macro_rules! by_word {
     };
 }
 
-fn integers<M: Map1>(to: Scalar, f: impl Fn(u64) -> u64, from: Scalar, map: M) -> M::Output {
-    by_word!(from, A => integers_from::<A, _, _>(to, f, map))
+fn map_bits<M: Map1>(to: Scalar, f: impl Fn(u64) -> u64, from: Scalar, map: M) -> M::Output {
+    by_word!(from, A => map_bits_from::<A, _, _>(to, f, map))
 }
 
-fn integers_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, f: G, map: M) -> M::Output {
+fn map_bits_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, f: G, map: M) -> M::Output {
     let mask = to.mask();
-    by_word!(to, R => integers_between::<A, R, _, _>(|x| f(x) & mask, map))
+    by_word!(to, R => map_bits_between::<A, R, _, _>(|x| f(x) & mask, map))
 }
 
-fn integers_between<A: Word, R: Word, G: Fn(u64) -> u64, M: Map1>(f: G, map: M) -> M::Output {
+fn map_bits_between<A: Word, R: Word, G: Fn(u64) -> u64, M: Map1>(f: G, map: M) -> M::Output {
     map.map(|x: A| R::from_bits(f(x.bits())))
 }
 
 fn float_to_float<M: Map1>(from: Scalar, to: Scalar, rounding: Rounding, map: M) -> M::Output {
     by_format!(from, source => match rounding {
-        Rounding::NearestEven | Rounding::Approx | Rounding::Full => by_format!(to, target => widened_to(source, target, map)),
-        _ => by_word!(to, R => rounded_to::<R, _, _>(source, |x| float::encode(to, x, rounding, overflow(to)), map)),
+        Rounding::NearestEven | Rounding::Approx | Rounding::Full => by_format!(to, target => round_to_nearest(source, target, map)),
+        _ => by_word!(to, R => round_in_direction::<R, _, _>(source, |x| float::encode(to, x, rounding, overflow(to)), map)),
     })
 }
 
-fn widened_to<A: Format, B: Format, M: Map1>(source: A, target: B, map: M) -> M::Output {
-    map.map(|x: A::Word| target.narrow(source.wide(x)))
+fn round_to_nearest<A: Format, B: Format, M: Map1>(source: A, target: B, map: M) -> M::Output {
+    map.map(|x: A::Word| target.from_f64(source.to_f64(x)))
 }
 
-fn rounded_to<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f64) -> u64, map: M) -> M::Output {
-    map.map(|x: A::Word| R::from_bits(encode(source.wide(x))))
+fn round_in_direction<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f64) -> u64, map: M) -> M::Output {
+    map.map(|x: A::Word| R::from_bits(encode(source.to_f64(x))))
 }
 
-/// The conversion of a float to `i1`, as in NVIDIA's compiler. Types with PTX arithmetic use `setp.neu`: NaN is true and -0.0 is
-/// false. All other types compare bits: -0.0 and every encoding except zero are true.
+/// How a float is converted to `i1`, as in NVIDIA's compiler. Types with PTX arithmetic use `setp.neu`, which compares numbers: NaN
+/// is true and -0.0 is false. All other types compare bits with zero, so -0.0 is true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToBool {
     Number,
@@ -94,7 +95,7 @@ impl ToBool {
 
 fn float_to_bool<F: Format, M: Map1>(from: F, map: M) -> M::Output {
     match ToBool::of(from.ty()) {
-        ToBool::Number => map.map(|x: F::Word| u8::from(from.wide(x) != 0.0)),
+        ToBool::Number => map.map(|x: F::Word| u8::from(from.to_f64(x) != 0.0)),
         ToBool::Bits => map.map(|x: F::Word| u8::from(x.bits() != 0)),
     }
 }
@@ -102,19 +103,19 @@ fn float_to_bool<F: Format, M: Map1>(from: F, map: M) -> M::Output {
 fn float_to_int<F: Format, M: Map1>(from: F, to: Scalar, signedness: Signedness, saturating: bool, map: M) -> M::Output {
     let mask = to.mask();
     match (signedness, to.bits()) {
-        (Signedness::Signed, 64) => map.map(|x: F::Word| from.wide(x) as i64 as u64),
-        (Signedness::Unsigned, 64) => map.map(|x: F::Word| from.wide(x) as u64),
-        (Signedness::Signed, 32) => map.map(|x: F::Word| from.wide(x) as i32 as u32),
-        (Signedness::Unsigned, 32) => map.map(|x: F::Word| from.wide(x) as u32),
-        (Signedness::Signed, 16) => map.map(|x: F::Word| from.wide(x) as i16 as u16),
-        (Signedness::Unsigned, 16) => map.map(|x: F::Word| from.wide(x) as u16),
+        (Signedness::Signed, 64) => map.map(|x: F::Word| from.to_f64(x) as i64 as u64),
+        (Signedness::Unsigned, 64) => map.map(|x: F::Word| from.to_f64(x) as u64),
+        (Signedness::Signed, 32) => map.map(|x: F::Word| from.to_f64(x) as i32 as u32),
+        (Signedness::Unsigned, 32) => map.map(|x: F::Word| from.to_f64(x) as u32),
+        (Signedness::Signed, 16) => map.map(|x: F::Word| from.to_f64(x) as i16 as u16),
+        (Signedness::Unsigned, 16) => map.map(|x: F::Word| from.to_f64(x) as u16),
         (Signedness::Signed, _) => {
             let (low, high) = if saturating { (!(mask >> 1) as i64 as i16, (mask >> 1) as i16) } else { (i16::MIN, i16::MAX) };
-            map.map(|x: F::Word| ((from.wide(x) as i16).clamp(low, high) as u64 & mask) as u8)
+            map.map(|x: F::Word| ((from.to_f64(x) as i16).clamp(low, high) as u64 & mask) as u8)
         }
         (Signedness::Unsigned, _) => {
             let high = if saturating { mask as u16 } else { u16::MAX };
-            map.map(|x: F::Word| (u64::from((from.wide(x) as u16).min(high)) & mask) as u8)
+            map.map(|x: F::Word| (u64::from((from.to_f64(x) as u16).min(high)) & mask) as u8)
         }
     }
 }
@@ -134,10 +135,10 @@ fn int_to_float<M: Map1>(from: Scalar, to: Scalar, signedness: Signedness, round
 }
 
 fn int_to_float_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, encode: G, map: M) -> M::Output {
-    by_word!(to, R => integers_between::<A, R, _, _>(encode, map))
+    by_word!(to, R => map_bits_between::<A, R, _, _>(encode, map))
 }
 
-/// An integer's nearest `f64` with a sticky last bit, so that a second rounding is exact.
+/// The `f64` nearest to an integer, with a sticky last bit. A second rounding then gives the same result as rounding the integer.
 fn sticky(nearest: f64, exact: i128) -> f64 {
     let error = exact - nearest as i128;
     match nearest.to_bits() {

@@ -5,7 +5,7 @@
 
 use super::Rounding;
 
-/// `significand * 2^exponent`.
+/// The number `significand * 2^exponent`.
 #[derive(Clone, Copy)]
 struct Exact {
     negative: bool,
@@ -82,24 +82,24 @@ impl Exact {
         }
         let top = self.exponent + 127 - self.significand.leading_zeros() as i32;
         if top > 1023 {
-            return overflowed(rounding, self.negative).copysign(sign);
+            return overflow_result(rounding, self.negative).copysign(sign);
         }
         let exponent = top.max(-1022);
         let shift = exponent - 52 - self.exponent;
-        // Two bits below the kept ones compare the remainder with the midpoint.
-        let with_rest =
+        // Two guard bits below the kept bits tell how the dropped part compares with half of the last kept bit.
+        let with_guard_bits =
             if shift < 2 { self.significand << (2 - shift) } else { shift_right_sticky(self.significand, shift as u32 - 2) };
-        let (kept, rest) = (with_rest as u64 >> 2, with_rest as u64 & 3);
-        let up = match rounding {
+        let (kept, guard_bits) = (with_guard_bits as u64 >> 2, with_guard_bits as u64 & 3);
+        let rounds_up = match rounding {
             Rounding::Zero | Rounding::NearestIntToZero => false,
-            Rounding::NegativeInf => self.negative && rest != 0,
-            Rounding::PositiveInf => !self.negative && rest != 0,
-            Rounding::NearestAway => rest >= 2,
-            Rounding::NearestEven | Rounding::Approx | Rounding::Full => rest > 2 || rest == 2 && kept & 1 == 1,
+            Rounding::NegativeInf => self.negative && guard_bits != 0,
+            Rounding::PositiveInf => !self.negative && guard_bits != 0,
+            Rounding::NearestAway => guard_bits >= 2,
+            Rounding::NearestEven | Rounding::Approx | Rounding::Full => guard_bits > 2 || guard_bits == 2 && kept & 1 == 1,
         };
         // The addition carries the hidden bit and a rounding carry into the exponent.
-        let magnitude = f64::from_bits((((exponent + 1022) as u64) << 52) + kept + u64::from(up));
-        if magnitude.is_infinite() { overflowed(rounding, self.negative).copysign(sign) } else { magnitude.copysign(sign) }
+        let magnitude = f64::from_bits((((exponent + 1022) as u64) << 52) + kept + u64::from(rounds_up));
+        if magnitude.is_infinite() { overflow_result(rounding, self.negative).copysign(sign) } else { magnitude.copysign(sign) }
     }
 }
 
@@ -111,7 +111,7 @@ fn shift_right_sticky(value: u128, shift: u32) -> u128 {
     }
 }
 
-fn overflowed(rounding: Rounding, negative: bool) -> f64 {
+fn overflow_result(rounding: Rounding, negative: bool) -> f64 {
     match rounding {
         Rounding::Zero | Rounding::NearestIntToZero => f64::MAX,
         Rounding::NegativeInf if !negative => f64::MAX,
@@ -125,7 +125,8 @@ fn round_sum(sum: Option<Exact>, rounding: Rounding) -> f64 {
     sum.map_or(zero, |sum| sum.round(rounding))
 }
 
-// Infinite and NaN results and divisions by zero do not depend on the direction, so the host's result is right.
+// In the functions below, results that are infinite or NaN and divisions by zero do not depend on the direction, so the host's
+// result is right.
 
 pub(super) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
     match (a.is_finite(), b.is_finite()) {

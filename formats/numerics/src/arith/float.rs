@@ -10,13 +10,13 @@ use crate::Scalar;
 use crate::float::{self, Overflow};
 use std::marker::PhantomData;
 
-/// A float type in bulk operations.
+/// A float type, with its conversions to and from `f64`. Operations are generic over it, so each loop is compiled for one type.
 pub(super) trait Format: Copy {
     type Word: Word;
     fn ty(self) -> Scalar;
-    fn wide(self, word: Self::Word) -> f64;
-    /// Rounds to nearest even. Types of at most eight bits saturate, as in the hardware's conversions.
-    fn narrow(self, value: f64) -> Self::Word;
+    fn to_f64(self, word: Self::Word) -> f64;
+    /// Rounds an `f64` to nearest even. Types of at most eight bits saturate, as in the hardware's conversions.
+    fn from_f64(self, value: f64) -> Self::Word;
     fn round(self, sticky: f64, rounding: Rounding) -> Self::Word {
         Word::from_bits(float::encode(self.ty(), sticky, rounding, overflow(self.ty())))
     }
@@ -35,11 +35,11 @@ impl Format for F64 {
         Scalar::F64
     }
     #[inline(always)]
-    fn wide(self, word: u64) -> f64 {
+    fn to_f64(self, word: u64) -> f64 {
         f64::from_bits(word)
     }
     #[inline(always)]
-    fn narrow(self, value: f64) -> u64 {
+    fn from_f64(self, value: f64) -> u64 {
         if value.is_nan() { f64::NAN.to_bits() & (u64::MAX >> 1) } else { value.to_bits() }
     }
 }
@@ -53,11 +53,11 @@ impl Format for F32 {
         Scalar::F32
     }
     #[inline(always)]
-    fn wide(self, word: u32) -> f64 {
+    fn to_f64(self, word: u32) -> f64 {
         f32::from_bits(word).into()
     }
     #[inline(always)]
-    fn narrow(self, value: f64) -> u32 {
+    fn from_f64(self, value: f64) -> u32 {
         if value.is_nan() { 0x7fff_ffff } else { (value as f32).to_bits() }
     }
 }
@@ -78,7 +78,7 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
         if MANTISSA == 10 { Scalar::F16 } else { Scalar::BF16 }
     }
     #[inline(always)]
-    fn wide(self, word: u16) -> f64 {
+    fn to_f64(self, word: u16) -> f64 {
         let magnitude = word & 0x7fff;
         // The multiplication corrects the exponent and normalises subnormal values.
         let scaled = f64::from_bits(u64::from(magnitude) << (52 - MANTISSA)) * f64::from_bits((1023 + Self::REBIAS) << 52);
@@ -87,14 +87,14 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
         f64::from_bits(value.to_bits() | u64::from(word & 0x8000) << 48)
     }
     #[inline(always)]
-    fn narrow(self, value: f64) -> u16 {
+    fn from_f64(self, value: f64) -> u16 {
         let magnitude = value.abs();
         let sign = (value.to_bits() >> 48) as u16 & 0x8000;
         let dropped = 52 - MANTISSA;
         let bits = magnitude.to_bits();
         let rounded = (bits + ((1 << (dropped - 1)) - 1) + (bits >> dropped & 1)) >> dropped;
         let normal = rounded.saturating_sub(Self::REBIAS << MANTISSA).min(Self::INFINITY.into()) as u16;
-        // Adding a power of two whose last bit equals the smallest subnormal rounds to it.
+        // The last bit of this power of two has the value of the smallest subnormal, so the addition rounds to a multiple of it.
         let unit_at_2_52 = f64::from_bits((1023 + 52 - (1023 - Self::REBIAS) + 1 - u64::from(MANTISSA)) << 52);
         let subnormal = (magnitude + unit_at_2_52).to_bits() as u16;
         let smallest_normal = f64::from_bits((Self::REBIAS + 1) << 52);
@@ -103,7 +103,7 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
     }
 }
 
-/// Any other type, through the general conversions.
+/// Any other float type. It uses the general, slower conversions of [`crate::float`].
 #[derive(Clone, Copy)]
 pub(super) struct Other<W>(pub(super) Scalar, pub(super) PhantomData<W>);
 
@@ -112,10 +112,10 @@ impl<W: Word> Format for Other<W> {
     fn ty(self) -> Scalar {
         self.0
     }
-    fn wide(self, word: W) -> f64 {
+    fn to_f64(self, word: W) -> f64 {
         float::decode(self.0, word.bits())
     }
-    fn narrow(self, value: f64) -> W {
+    fn from_f64(self, value: f64) -> W {
         self.round(value, Rounding::NearestEven)
     }
 }
@@ -155,7 +155,7 @@ macro_rules! by_format {
 }
 pub(super) use by_format;
 
-/// Replaces a subnormal value by a zero of its sign (`flush_to_zero`, f32 only).
+/// Replaces a subnormal f32 by a zero of its sign if `ftz` is set.
 #[inline(always)]
 fn flush(value: f64, ftz: bool) -> f64 {
     if ftz && value.abs() < f64::from(f32::MIN_POSITIVE) { 0.0f64.copysign(value) } else { value }
@@ -163,16 +163,16 @@ fn flush(value: f64, ftz: bool) -> f64 {
 
 #[inline(always)]
 fn narrow_flushed<F: Format>(format: F, value: f64, ftz: bool) -> F::Word {
-    let word = format.narrow(value);
-    if ftz { format.narrow(flush(format.wide(word), true)) } else { word }
+    let word = format.from_f64(value);
+    if ftz { format.from_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
 fn round_flushed<F: Format>(format: F, sticky: f64, rounding: Rounding, ftz: bool) -> F::Word {
     let word = format.round(sticky, rounding);
-    if ftz { format.narrow(flush(format.wide(word), true)) } else { word }
+    if ftz { format.from_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
-/// Directions for which `f64` with rounding to nearest does not suffice.
+/// Returns whether a rounding needs more than a result in `f64` that was rounded to nearest.
 fn is_directed(rounding: Rounding) -> bool {
     matches!(
         rounding,
@@ -192,31 +192,31 @@ fn unary_of<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Output {
     match op {
         Unary::AbsF => map.map(|x: F::Word| F::Word::from_bits(x.bits() & !sign)),
         Unary::NegF => map.map(|x: F::Word| F::Word::from_bits(x.bits() ^ sign)),
-        Unary::Ceil => function(format, map, false, f64::ceil),
-        Unary::Floor => function(format, map, false, f64::floor),
+        Unary::Ceil => map_function(format, map, false, f64::ceil),
+        Unary::Floor => map_function(format, map, false, f64::floor),
         Unary::Sqrt { rounding, ftz } if is_directed(rounding) => map.map(|x: F::Word| {
-            let x = flush(format.wide(x), ftz);
+            let x = flush(format.to_f64(x), ftz);
             let root = if format.ty() == Scalar::F64 { double::sqrt(x, rounding) } else { float::sqrt_odd(x) };
             round_flushed(format, root, rounding, ftz)
         }),
-        Unary::Sqrt { ftz, .. } => function(format, map, ftz, f64::sqrt),
-        Unary::Rsqrt { ftz } => function(format, map, ftz, |x| 1.0 / x.sqrt()),
-        Unary::Exp { .. } => function(format, map, false, f64::exp),
-        Unary::Exp2 { ftz } => function(format, map, ftz, f64::exp2),
-        Unary::Log => function(format, map, false, f64::ln),
-        Unary::Log2 => function(format, map, false, f64::log2),
-        Unary::Sin => function(format, map, false, f64::sin),
-        Unary::Cos => function(format, map, false, f64::cos),
-        Unary::Tan => function(format, map, false, f64::tan),
-        Unary::Sinh => function(format, map, false, f64::sinh),
-        Unary::Cosh => function(format, map, false, f64::cosh),
-        Unary::Tanh { .. } => function(format, map, false, f64::tanh),
+        Unary::Sqrt { ftz, .. } => map_function(format, map, ftz, f64::sqrt),
+        Unary::Rsqrt { ftz } => map_function(format, map, ftz, |x| 1.0 / x.sqrt()),
+        Unary::Exp { .. } => map_function(format, map, false, f64::exp),
+        Unary::Exp2 { ftz } => map_function(format, map, ftz, f64::exp2),
+        Unary::Log => map_function(format, map, false, f64::ln),
+        Unary::Log2 => map_function(format, map, false, f64::log2),
+        Unary::Sin => map_function(format, map, false, f64::sin),
+        Unary::Cos => map_function(format, map, false, f64::cos),
+        Unary::Tan => map_function(format, map, false, f64::tan),
+        Unary::Sinh => map_function(format, map, false, f64::sinh),
+        Unary::Cosh => map_function(format, map, false, f64::cosh),
+        Unary::Tanh { .. } => map_function(format, map, false, f64::tanh),
         Unary::AbsI | Unary::NegI { .. } => panic!("{op:?} is not a float operation"),
     }
 }
 
-fn function<F: Format, M: Map1>(format: F, map: M, ftz: bool, f: impl Fn(f64) -> f64) -> M::Output {
-    map.map(|x: F::Word| narrow_flushed(format, f(flush(format.wide(x), ftz)), ftz))
+fn map_function<F: Format, M: Map1>(format: F, map: M, ftz: bool, f: impl Fn(f64) -> f64) -> M::Output {
+    map.map(|x: F::Word| narrow_flushed(format, f(flush(format.to_f64(x), ftz)), ftz))
 }
 
 pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
@@ -227,40 +227,46 @@ fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
     match op {
         Binary::AddF { rounding, ftz } if is_directed(rounding) => {
             let wide = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
-            directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, b), a, b, rounding))
+            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, b), a, b, rounding))
         }
         Binary::SubF { rounding, ftz } if is_directed(rounding) => {
             let wide = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
-            directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, -b), a, -b, rounding))
+            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, -b), a, -b, rounding))
         }
         Binary::MulF { rounding, ftz } if is_directed(rounding) => {
             // A product of types below f64 is exact in f64.
-            directed(format, map, rounding, ftz, |a, b| if F64.ty() == format.ty() { double::mul(a, b, rounding) } else { a * b })
+            map_directed(
+                format,
+                map,
+                rounding,
+                ftz,
+                |a, b| if F64.ty() == format.ty() { double::mul(a, b, rounding) } else { a * b },
+            )
         }
-        Binary::DivF { rounding, ftz } if is_directed(rounding) => directed(format, map, rounding, ftz, |a, b| {
+        Binary::DivF { rounding, ftz } if is_directed(rounding) => map_directed(format, map, rounding, ftz, |a, b| {
             if F64.ty() == format.ty() { double::div(a, b, rounding) } else { float::div_odd(a, b) }
         }),
-        Binary::AddF { ftz, .. } => nearest(format, map, ftz, |a, b| a + b),
-        Binary::SubF { ftz, .. } => nearest(format, map, ftz, |a, b| a - b),
-        Binary::MulF { ftz, .. } => nearest(format, map, ftz, |a, b| a * b),
-        Binary::DivF { ftz, .. } => nearest(format, map, ftz, |a, b| a / b),
-        Binary::RemF => nearest(format, map, false, |a, b| a % b),
-        Binary::MaxF { propagate_nan, ftz } => nearest(format, map, ftz, move |a, b| math::max(a, b, propagate_nan)),
-        Binary::MinF { propagate_nan, ftz } => nearest(format, map, ftz, move |a, b| -math::max(-a, -b, propagate_nan)),
-        Binary::PowF => nearest(format, map, false, f64::powf),
-        Binary::PowI => map.map(|a: F::Word, n: u64| format.narrow(math::powi(format.wide(a), n as i64))),
-        Binary::Atan2 => nearest(format, map, false, f64::atan2),
+        Binary::AddF { ftz, .. } => map_nearest(format, map, ftz, |a, b| a + b),
+        Binary::SubF { ftz, .. } => map_nearest(format, map, ftz, |a, b| a - b),
+        Binary::MulF { ftz, .. } => map_nearest(format, map, ftz, |a, b| a * b),
+        Binary::DivF { ftz, .. } => map_nearest(format, map, ftz, |a, b| a / b),
+        Binary::RemF => map_nearest(format, map, false, |a, b| a % b),
+        Binary::MaxF { propagate_nan, ftz } => map_nearest(format, map, ftz, move |a, b| math::max(a, b, propagate_nan)),
+        Binary::MinF { propagate_nan, ftz } => map_nearest(format, map, ftz, move |a, b| -math::max(-a, -b, propagate_nan)),
+        Binary::PowF => map_nearest(format, map, false, f64::powf),
+        Binary::PowI => map.map(|a: F::Word, n: u64| format.from_f64(math::powi(format.to_f64(a), n as i64))),
+        Binary::Atan2 => map_nearest(format, map, false, f64::atan2),
         other => panic!("{other:?} is not a float operation"),
     }
 }
 
-fn nearest<F: Format, M: Map2>(format: F, map: M, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
-    map.map(|a: F::Word, b: F::Word| narrow_flushed(format, f(flush(format.wide(a), ftz), flush(format.wide(b), ftz)), ftz))
+fn map_nearest<F: Format, M: Map2>(format: F, map: M, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
+    map.map(|a: F::Word, b: F::Word| narrow_flushed(format, f(flush(format.to_f64(a), ftz), flush(format.to_f64(b), ftz)), ftz))
 }
 
-fn directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
+fn map_directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
     map.map(|a: F::Word, b: F::Word| {
-        round_flushed(format, f(flush(format.wide(a), ftz), flush(format.wide(b), ftz)), rounding, ftz)
+        round_flushed(format, f(flush(format.to_f64(a), ftz), flush(format.to_f64(b), ftz)), rounding, ftz)
     })
 }
 
@@ -277,10 +283,10 @@ impl Fma {
 
     fn of<F: Format, M: Map3>(self, format: F, map: M) -> M::Output {
         let Fma { rounding, ftz } = self;
-        let load = |word: F::Word| flush(format.wide(word), ftz);
+        let load = |word: F::Word| flush(format.to_f64(word), ftz);
         match (format.ty(), is_directed(rounding)) {
-            (Scalar::F64, false) => map.map(|a: F::Word, b, c| format.narrow(load(a).mul_add(load(b), load(c)))),
-            (Scalar::F64, true) => map.map(|a: F::Word, b, c| format.narrow(double::fma(load(a), load(b), load(c), rounding))),
+            (Scalar::F64, false) => map.map(|a: F::Word, b, c| format.from_f64(load(a).mul_add(load(b), load(c)))),
+            (Scalar::F64, true) => map.map(|a: F::Word, b, c| format.from_f64(double::fma(load(a), load(b), load(c), rounding))),
             (_, false) => map.map(|a: F::Word, b, c| narrow_flushed(format, float::fma_odd(load(a), load(b), load(c)), ftz)),
             (_, true) => map.map(|a: F::Word, b, c| {
                 let (a, b, c) = (load(a), load(b), load(c));
@@ -307,7 +313,7 @@ fn compare_of<F: Format, M: Map2>(predicate: Predicate, ordered: bool, format: F
 
 fn ordering<F: Format, M: Map2>(format: F, map: M, ordered: bool, holds: impl Fn(f64, f64) -> bool) -> M::Output {
     map.map(|a: F::Word, b: F::Word| {
-        let (a, b) = (format.wide(a), format.wide(b));
+        let (a, b) = (format.to_f64(a), format.to_f64(b));
         u8::from(if a.is_nan() || b.is_nan() { !ordered } else { holds(a, b) })
     })
 }

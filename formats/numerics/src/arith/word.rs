@@ -1,10 +1,11 @@
-//! Element bits in bulk: vectors of the smallest unsigned word that fits a type, and the application of operations to them.
+//! The element bits of a tile: a vector of the smallest unsigned integer type (word) that holds an element, and operations on it.
 //!
-//! An operation is one closure over words, selected once by operation and type. A [`Map1`] or [`Map2`] applies it to one value or
-//! to entire vectors, where the compiler sees a simple loop.
+//! An operation is a closure over words, selected once by operation and type. A [`Map1`] or [`Map2`] applies it to one element or
+//! to entire vectors. Reason: the loop over a vector then has no branches on the type, and the compiler vectorizes it.
 
 use crate::Scalar;
 
+/// An unsigned integer that holds the bits of one element.
 pub trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
@@ -56,7 +57,7 @@ word!(u16, W16);
 word!(u32, W32);
 word!(u64, W64);
 
-/// Runs an expression with `$words` bound to the vector inside, for any word type.
+/// Evaluates an expression with `$words` bound to the vector of a [`Lanes`], for any word type.
 #[macro_export]
 macro_rules! each_lanes {
     ($lanes:expr, $words:ident => $body:expr) => {
@@ -107,70 +108,70 @@ impl Lanes {
     }
 }
 
-/// Applies a closure of one operand.
+/// Applies a function of one operand.
 pub(super) trait Map1 {
     type Output;
     fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> Self::Output;
 }
 
-/// Applies a closure of two operands.
+/// Applies a function of two operands.
 pub(super) trait Map2 {
     type Output;
     fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> Self::Output;
 }
 
-/// Applies a closure of three operands of one type.
+/// Applies a function of three operands of one type.
 pub(super) trait Map3 {
     type Output;
     fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Self::Output;
 }
 
-/// One value each.
-pub(super) struct Once<const N: usize>(pub(super) [u64; N]);
+/// One element per operand.
+pub(super) struct OneElement<const N: usize>(pub(super) [u64; N]);
 
-impl Map1 for Once<1> {
+impl Map1 for OneElement<1> {
     type Output = u64;
     fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> u64 {
         f(A::from_bits(self.0[0])).bits()
     }
 }
 
-impl Map2 for Once<2> {
+impl Map2 for OneElement<2> {
     type Output = u64;
     fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> u64 {
         f(A::from_bits(self.0[0]), B::from_bits(self.0[1])).bits()
     }
 }
 
-impl Map3 for Once<3> {
+impl Map3 for OneElement<3> {
     type Output = u64;
     fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> u64 {
         f(A::from_bits(self.0[0]), A::from_bits(self.0[1]), A::from_bits(self.0[2])).bits()
     }
 }
 
-/// Entire vectors, element by element.
-pub(super) struct Along<'a, const N: usize>(pub(super) [&'a Lanes; N]);
+/// All elements of each operand, which have vectors of the same length.
+pub(super) struct AllElements<'a, const N: usize>(pub(super) [&'a Lanes; N]);
 
 fn words<A: Word>(lanes: &Lanes) -> &[A] {
     A::of(lanes).expect("the lanes of an operand have the word of its type")
 }
 
-impl Map1 for Along<'_, 1> {
+impl Map1 for AllElements<'_, 1> {
     type Output = Lanes;
     fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> Lanes {
         R::lanes(words::<A>(self.0[0]).iter().map(|a| f(*a)).collect())
     }
 }
 
-impl Map2 for Along<'_, 2> {
+impl Map2 for AllElements<'_, 2> {
     type Output = Lanes;
     fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> Lanes {
         R::lanes(words::<A>(self.0[0]).iter().zip(words::<B>(self.0[1])).map(|(a, b)| f(*a, *b)).collect())
     }
 }
 
-impl Map3 for Along<'_, 3> {
+impl Map3 for AllElements<'_, 3> {
     type Output = Lanes;
     fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Lanes {
         let rest = words::<A>(self.0[1]).iter().zip(words::<A>(self.0[2]));

@@ -1,15 +1,15 @@
 //! The ops of a function that the hazard checker executes, and the values that are accumulators of MMAs in flight.
 
-use crate::region_flow::forwarded_values;
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
+use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
 use tileas::effects::Completes;
 
 /// The ops of each block that affect memory or loop counters; empty if none affects memory.
-pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
+pub(super) fn relevant_ops(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
     let body = &function.body;
     let accumulators = accumulators(function);
     let mut any = false;
@@ -18,9 +18,9 @@ pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMa
         let effects = node.kind.effects();
         let memory = !effects.buffers.is_empty() || effects.synchronises.is_some() || ordered.contains(&op);
         any |= memory;
-        let counts = node.results.iter().any(|result| matches!(body.ty(*result), Type::Scalar(_)));
+        let gives_scalar = node.results.iter().any(|result| matches!(body.ty(*result), Type::Scalar(_)));
         let regions = !node.kind.regions().is_empty() || node.kind.is_terminator();
-        memory || counts || regions || node.kind.operands().iter().any(|value| accumulators.contains_key(value))
+        memory || gives_scalar || regions || node.kind.operands().iter().any(|value| accumulators.contains_key(value))
     };
     let mut blocks = BTreeMap::new();
     let mut regions = vec![function.region];
@@ -33,7 +33,8 @@ pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMa
     if any { blocks } else { BTreeMap::new() }
 }
 
-/// The values that are accumulators of MMAs in flight, directly or around a loop, with these MMAs.
+/// The values that are accumulators of MMAs in flight, each with these MMAs: results of the MMAs, and values to which loops and
+/// conditions forward them.
 pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -41,12 +42,12 @@ pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId
     for &op in all.iter().filter(|op| body.ops[**op].kind.effects().completes == Completes::WithMmaGroup) {
         accumulators.entry(body.result(op)).or_default().insert(op);
     }
-    let mut before = 0;
+    let mut known = 0;
     // Iterates until no loop adds an accumulator.
-    while before != accumulators.values().map(BTreeSet::len).sum::<usize>() {
-        before = accumulators.values().map(BTreeSet::len).sum();
+    while known != accumulators.values().map(BTreeSet::len).sum::<usize>() {
+        known = accumulators.values().map(BTreeSet::len).sum();
         for &op in &all {
-            for (from, to) in forwarded_values(function, op) {
+            for RegionEdge { from, to } in edges_of_op(body, op) {
                 if let Some(mmas) = accumulators.get(&from).cloned() {
                     accumulators.entry(to).or_default().extend(mmas);
                 }
@@ -63,9 +64,9 @@ pub(super) fn accumulators_used<'a>(
     kind: &Op,
 ) -> Vec<(Value, &'a BTreeSet<OpId>)> {
     let effects = kind.effects();
-    let next = effects.completes == Completes::WithMmaGroup;
+    let is_mma_in_flight = effects.completes == Completes::WithMmaGroup;
     let forwards = !kind.regions().is_empty() || kind.is_terminator();
-    if accumulators.is_empty() || next || forwards || effects.synchronises.is_some() {
+    if accumulators.is_empty() || is_mma_in_flight || forwards || effects.synchronises.is_some() {
         return Vec::new();
     }
     kind.operands().into_iter().filter_map(|value| Some((value, accumulators.get(&value)?))).collect()

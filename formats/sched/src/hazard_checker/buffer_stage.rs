@@ -22,13 +22,13 @@ impl BufferStage {
         let start = u64::from(place.offset) + length * u64::from(number);
         BufferStage { buffer, number, space: info.space, rank: 0, start, end: start + length }
     }
-    /// All stages of a buffer as one.
-    pub(super) fn staged_buffer(attrs: &FunctionAttrs, buffer: Buffer) -> BufferStage {
+    /// The memory of all stages of a buffer.
+    pub(super) fn all_stages(attrs: &FunctionAttrs, buffer: Buffer) -> BufferStage {
         let (place, first) = (attrs.placements[buffer], BufferStage::of(attrs, buffer, 0));
         BufferStage { end: first.start + BufferStage::length(&attrs.program.buffers[buffer]) * u64::from(place.depth), ..first }
     }
     /// The same stage in another CTA of the cluster.
-    pub(super) fn of_block(self, rank: usize) -> BufferStage {
+    pub(super) fn of_cta(self, rank: usize) -> BufferStage {
         BufferStage { rank, ..self }
     }
     /// One of `of` equal parts; each CTA of a cluster copies one part.
@@ -43,7 +43,7 @@ impl BufferStage {
             Space::Tensor => info.columns(),
         })
     }
-    pub(super) fn meets(&self, other: &BufferStage) -> bool {
+    pub(super) fn overlaps(&self, other: &BufferStage) -> bool {
         (self.space, self.rank) == (other.space, other.rank) && self.start < other.end && other.start < self.end
     }
 }

@@ -26,20 +26,21 @@ const MAX_ITERATIONS: u64 = 1 << 16;
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) op: OpId,
-    pub(super) what: What,
+    pub(super) kind: EventKind,
     /// The accumulators in use, with the MMAs that must be complete.
     pub(super) needs: Vec<(Value, BTreeSet<OpId>)>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum EventKind {
     /// Accesses to stages of buffers.
     Accesses(Vec<(BufferAccess, u32)>, Completes),
     /// From here on copies may fill any stage of a staged buffer; no other live buffer may then share its memory.
     Prefetched(Buffer),
-    SingleThread(Buffer),
-    /// Accesses global memory that other threads have accessed before.
-    Reaches,
+    /// A copy into a buffer into which its loop will prefetch. The buffer then needs memory of its own.
+    PrefetchingCopy(Buffer),
+    /// An access to global memory that takes part in the order of tokens.
+    GlobalAccess,
     /// A loop with such accesses begins another iteration.
     NextIteration,
     /// Only the operands matter.
@@ -59,7 +60,7 @@ pub(super) enum What {
     Release(Pipeline, u32),
 }
 
-/// A stage of a pipeline in one of its iterations.
+/// A visit of a pipeline stage: the stage, and the phase for which the role waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) pipeline: Pipeline,
@@ -75,7 +76,7 @@ pub(super) struct Program<'a> {
     /// The accesses to global memory that need synchronisation between threads.
     pub(super) order: &'a Order,
     /// For each loop, the buffers into which its copies will prefetch.
-    pub(super) ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
+    pub(super) prefetched: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
 
 /// Receives the events.
@@ -88,32 +89,32 @@ pub(super) fn unroll(program: &Program<'_>, forced: BTreeMap<Value, u64>, listen
     scalars.define(function.params(), &[]);
     let accumulators = accumulators(function);
     let entry = &function.body.blocks[function.entry()].ops;
-    let of_all = entry.iter().flat_map(|op| function.body.ops[*op].results.iter()).chain(function.params());
-    let of_all: BTreeSet<Value> = of_all.copied().collect();
-    let mut own = Unroll {
+    let common_values = entry.iter().flat_map(|op| function.body.ops[*op].results.iter()).chain(function.params());
+    let common_values: BTreeSet<Value> = common_values.copied().collect();
+    let mut unroll = Unroll {
         program,
         warp_role: WarpRole(0),
         accumulators: &accumulators,
-        of_all: &of_all,
+        common_values: &common_values,
         scalars,
         listener,
         steps: 0,
         conditions: 0,
     };
     if function.attrs.warp_roles.is_empty() {
-        return own.region(function.region).map(drop);
+        return unroll.region(function.region).map(drop);
     }
     let body = &function.body;
     for &op in &body.blocks[function.entry()].ops {
         let node = &body.ops[op];
         match (&node.kind, node.kind.core()) {
             (Op::WarpRole { role: warp_role, body: region }, _) => {
-                let before = own.scalars.clone();
-                own.warp_role = *warp_role;
-                own.region(*region)?;
-                own.scalars = before;
+                let before = unroll.scalars.clone();
+                unroll.warp_role = *warp_role;
+                unroll.region(*region)?;
+                unroll.scalars = before;
             }
-            (_, Some(core)) => own.scalars.compute(core, &node.results),
+            (_, Some(core)) => unroll.scalars.compute(core, &node.results),
             _ => {}
         }
     }
@@ -125,17 +126,17 @@ struct Unroll<'a, 'b> {
     warp_role: WarpRole,
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
     /// Values computed before the warp roles start.
-    of_all: &'a BTreeSet<Value>,
+    common_values: &'a BTreeSet<Value>,
     scalars: Scalars<'a>,
     listener: &'a mut Listener<'b>,
     steps: u64,
-    /// The surrounding constructs for which it is unknown whether or how often they execute.
+    /// The number of enclosing ops for which it is unknown whether, or how often, their regions execute.
     conditions: u32,
 }
 
 impl Unroll<'_, '_> {
-    fn record(&mut self, op: OpId, what: What) -> Result<(), Fault> {
-        (self.listener)(self.warp_role, Event { op, what, needs: Vec::new() })
+    fn record(&mut self, op: OpId, kind: EventKind) -> Result<(), Fault> {
+        (self.listener)(self.warp_role, Event { op, kind, needs: Vec::new() })
     }
 
     /// Executes a region and returns the operands of its terminator.
@@ -150,15 +151,17 @@ impl Unroll<'_, '_> {
             let node = &body.ops[op];
             let used = accumulators_used(self.accumulators, &node.kind).into_iter();
             let needs: Vec<_> = used.map(|(value, mmas)| (value, mmas.clone())).collect();
-            let what = self.event(&node.kind).map_err(|message| Fault::Broken { op, message })?;
+            let event_kind = self.event_kind(&node.kind).map_err(|message| Fault::Broken { op, message })?;
             if self.program.order.accesses.contains(&op) {
-                self.record(op, What::Reaches)?;
+                self.record(op, EventKind::GlobalAccess)?;
             }
-            if let Some(what) = what.or_else(|| (!needs.is_empty()).then_some(What::Computes)) {
-                (self.listener)(self.warp_role, Event { op, what, needs })?;
+            if let Some(kind) = event_kind.or_else(|| (!needs.is_empty()).then_some(EventKind::Computes)) {
+                (self.listener)(self.warp_role, Event { op, kind, needs })?;
             }
             match node.kind.core() {
-                Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => self.construct(op, core, &node.results)?,
+                Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => {
+                    self.execute_region_op(op, core, &node.results)?
+                }
                 _ if node.kind.is_terminator() => {
                     return Ok(node.kind.operands().iter().map(|value| self.scalars.get(value)).collect());
                 }
@@ -171,19 +174,19 @@ impl Unroll<'_, '_> {
 
     fn next_iteration(&mut self, for_op: OpId) -> Result<(), Fault> {
         match self.program.order.inside.contains_key(&for_op) {
-            true => self.record(for_op, What::NextIteration),
+            true => self.record(for_op, EventKind::NextIteration),
             false => Ok(()),
         }
     }
 
-    fn event(&self, kind: &Op) -> Result<Option<What>, String> {
+    fn event_kind(&self, kind: &Op) -> Result<Option<EventKind>, String> {
         let effects = kind.effects();
         let of_pipeline = |pipeline: &Pipeline, stage: &Option<Value>| -> Result<(Pipeline, u32), String> {
             if self.conditions > 0 {
                 return Err("whether it is executed, or how often, is not computed from loop counters".into());
             }
             let depth = self.program.function.attrs.pipelines[*pipeline].depth;
-            Ok((*pipeline, self.number(stage, depth, pipeline)?))
+            Ok((*pipeline, self.stage_number(stage, depth, pipeline)?))
         };
         let position = |pipeline: &Pipeline, stage: &Option<Value>, phase: &Value| -> Result<Position, String> {
             let (pipeline, stage) = of_pipeline(pipeline, stage)?;
@@ -191,47 +194,47 @@ impl Unroll<'_, '_> {
             Ok(Position { pipeline, stage, phase })
         };
         Ok(match kind {
-            Op::PipelineAcquire { pipeline, stage, phase } => Some(What::Acquire(position(pipeline, stage, phase)?)),
-            Op::PipelineWait { pipeline, stage, phase } => Some(What::Wait(position(pipeline, stage, phase)?)),
+            Op::PipelineAcquire { pipeline, stage, phase } => Some(EventKind::Acquire(position(pipeline, stage, phase)?)),
+            Op::PipelineWait { pipeline, stage, phase } => Some(EventKind::Wait(position(pipeline, stage, phase)?)),
             Op::PipelineCommit { pipeline, stage } => {
-                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(What::Commit(pipeline, stage)))?
+                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Commit(pipeline, stage)))?
             }
             Op::PipelineRelease { pipeline, stage } => {
-                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(What::Release(pipeline, stage)))?
+                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Release(pipeline, stage)))?
             }
-            Op::CopyWait { pending } => Some(What::WaitForCopies(u64::from(*pending))),
-            Op::GroupWait { pending, .. } => Some(What::WaitForMmas(u64::from(*pending))),
+            Op::CopyWait { pending } => Some(EventKind::WaitForCopies(u64::from(*pending))),
+            Op::GroupWait { pending, .. } => Some(EventKind::WaitForMmas(u64::from(*pending))),
             _ => match effects.synchronises {
                 // If not all threads reach the barrier, it orders nothing.
                 Some(Synchronises::Barrier) => {
                     let all = self.program.function.attrs.role_threads(self.warp_role);
-                    matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == all).then_some(What::Barrier)
+                    matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == all).then_some(EventKind::Barrier)
                 }
-                Some(Synchronises::Fence) => Some(What::Fence),
-                Some(Synchronises::EndsCopies) => Some(What::EndCopies),
+                Some(Synchronises::Fence) => Some(EventKind::Fence),
+                Some(Synchronises::EndsCopies) => Some(EventKind::EndCopies),
                 Some(_) => unreachable!("no other op waits or steps"),
                 None if effects.buffers.is_empty() => None,
                 None if effects.copied_to().is_some_and(|buffer| self.is_prefetched(buffer)) => {
-                    effects.copied_to().map(What::SingleThread)
+                    effects.copied_to().map(EventKind::PrefetchingCopy)
                 }
                 None => {
                     let stages = effects.buffers.iter().map(|access| {
                         let depth = self.program.function.attrs.placements[access.buffer].depth;
                         let access = BufferAccess { access_kind: self.scalars.access_kind(access.access_kind), ..*access };
-                        Ok((access, self.number(&access.stage, depth, &access.buffer)?))
+                        Ok((access, self.stage_number(&access.stage, depth, &access.buffer)?))
                     });
-                    Some(What::Accesses(stages.collect::<Result<_, String>>()?, effects.completes))
+                    Some(EventKind::Accesses(stages.collect::<Result<_, String>>()?, effects.completes))
                 }
             },
         })
     }
 
     fn is_prefetched(&self, buffer: Buffer) -> bool {
-        self.program.ahead.values().any(|staged_buffers| staged_buffers.contains(&buffer))
+        self.program.prefetched.values().any(|staged_buffers| staged_buffers.contains(&buffer))
     }
 
     /// The number of a stage of a staged buffer or pipeline.
-    fn number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
+    fn stage_number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
         let Some(stage) = stage else { return Ok(0) };
         let number = self.scalars.get(stage).ok_or("the stage is not computed from loop counters")?;
         match u32::try_from(number).ok().filter(|number| *number < depth) {
@@ -240,52 +243,54 @@ impl Unroll<'_, '_> {
         }
     }
 
-    fn construct(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<(), Fault> {
+    fn execute_region_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<(), Fault> {
         let function = self.program.function;
         let body = &function.body;
         match core {
             Core::If { cond, then, otherwise } => {
-                let left = match self.scalars.get(cond) {
+                let yielded = match self.scalars.get(cond) {
                     Some(0) => self.region(*otherwise)?,
                     Some(_) => self.region(*then)?,
                     None if self.conditions == 0
-                        && self.of_all.contains(cond)
-                        && [then, otherwise].into_iter().any(|region| super::steps_pipelines(function, *region)) =>
+                        && self.common_values.contains(cond)
+                        && [then, otherwise].into_iter().any(|region| super::has_pipeline_steps(function, *region)) =>
                     {
-                        return Err(Fault::Either { condition: *cond });
+                        return Err(Fault::UnknownCondition { condition: *cond });
                     }
                     None => {
                         self.conditions += 1;
-                        self.record(op, What::Fork)?;
+                        self.record(op, EventKind::Fork)?;
                         self.region(*then)?;
-                        self.record(op, What::OtherPath)?;
+                        self.record(op, EventKind::OtherPath)?;
                         self.region(*otherwise)?;
-                        self.record(op, What::PathsJoin)?;
+                        self.record(op, EventKind::PathsJoin)?;
                         self.conditions -= 1;
                         Vec::new()
                     }
                 };
-                self.scalars.define(results, &left);
+                self.scalars.define(results, &yielded);
             }
             Core::For { lower, upper, step, init, unsigned, body: inner } => {
-                for buffer in self.program.ahead.get(&op).into_iter().flatten() {
-                    self.record(op, What::Prefetched(*buffer))?;
+                for buffer in self.program.prefetched.get(&op).into_iter().flatten() {
+                    self.record(op, EventKind::Prefetched(*buffer))?;
                 }
                 let args = &body.blocks[body.block_of(*inner)].args;
                 let mut carried: Vec<Option<u64>> = init.iter().map(|value| self.scalars.get(value)).collect();
                 let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
                 let known = from.is_some() && to.is_some();
                 let (mut at, step) = (from, step.unwrap_or(1).max(1));
-                // Two iterations cover all interactions between iterations of a loop whose iterations do not depend on each other's
-                // count.
-                let counts = super::steps_pipelines(function, *inner) || super::ends_copies(function, *inner);
-                let most = if known && counts { MAX_ITERATIONS } else { 2 };
+                // Without pipeline steps and copy groups, nothing depends on the number of iterations, and two iterations cover all
+                // interactions.
+                let depends_on_trip_count = super::has_pipeline_steps(function, *inner) || super::ends_copies(function, *inner);
+                let max_iterations = if known && depends_on_trip_count { MAX_ITERATIONS } else { 2 };
                 self.conditions += u32::from(!known);
                 if !known {
-                    self.record(op, What::Fork)?;
+                    self.record(op, EventKind::Fork)?;
                 }
                 let mut iterations = 0;
-                while iterations < most && at.zip(to).is_none_or(|(at, to)| self.scalars.goes_on(lower, *unsigned, at, to)) {
+                while iterations < max_iterations
+                    && at.zip(to).is_none_or(|(at, to)| self.scalars.has_next_iteration(lower, *unsigned, at, to))
+                {
                     let entry: Vec<Option<u64>> = std::iter::once(at).chain(carried).collect();
                     self.scalars.define(args, &entry);
                     if iterations > 0 {
@@ -296,8 +301,8 @@ impl Unroll<'_, '_> {
                     iterations += 1;
                 }
                 if !known {
-                    self.record(op, What::OtherPath)?;
-                    self.record(op, What::PathsJoin)?;
+                    self.record(op, EventKind::OtherPath)?;
+                    self.record(op, EventKind::PathsJoin)?;
                 }
                 self.conditions -= u32::from(!known);
                 self.scalars.define(results, &carried);

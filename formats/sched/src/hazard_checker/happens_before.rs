@@ -2,9 +2,9 @@
 //!
 //! Every warp role counts its events. An access completes at some count of its role: at once, or when the role waits for its copies
 //! or MMAs. The vector clock of a role has, for each role (itself included), the count up to which everything is known to be
-//! complete. A barrier joins the vector clocks of the warps of a role. An arrival at a pipeline publishes the clock of the arriving role,
-//! and a waiter joins that clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two accesses share bytes and
-//! one writes, the later role's clock must cover the earlier access.
+//! complete. A barrier joins the vector clocks of the warps of a role. An arrival at a pipeline publishes the clock of the arriving
+//! role, and a waiter joins this clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two accesses share
+//! bytes and one writes, the later role's clock must cover the earlier access.
 //!
 //! Either branch of a fork may have been taken. After the fork, accesses of both may be in flight, and the clock is the minimum of
 //! both vector clocks. An access that a barrier of its branch completes stores that fact itself.
@@ -17,13 +17,13 @@
 //! released it. Copies from one CTA to another have an entry of their own in the clock. In a CTA pair only the leader's roles issue
 //! MMAs, in the memory of both.
 //!
-//! *Monotone phases*: a wait is for a phase that stays reached, and no role polls without waiting. The outcome therefore does not
-//! depend on the order in which the roles are executed, so one order represents all.
+//! *Monotone phases*: a phase that satisfies a wait stays complete, and no role polls a barrier without waiting. The outcome
+//! therefore does not depend on the order in which the roles are executed, so one order represents all.
 
 use super::Fault;
 use super::buffer_stage::BufferStage;
-use super::event_trace::{Event, Position, Program, What};
-use super::last_access::Reached;
+use super::event_trace::{Event, EventKind, Position, Program};
+use super::last_access::LastExecutions;
 use crate::FunctionAttrs;
 use crate::module::{Drain, Fill, Pipeline, PipelineInfo, WarpRole};
 use base::ir::{Op as OpId, Operation};
@@ -32,30 +32,31 @@ use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 use tileas::{Buffer, Space, tensor_memory};
 
 type Rule = Result<(), String>;
-/// A vector clock. For each warp role, the event count up to which everything is known to be complete. For each pipeline and pair
-/// of CTAs, the commit up to which its copies are complete. For each warp role again, the count for its MMAs in tensor memory.
+/// A vector clock with three groups of entries. First, for each warp role, the event count up to which all its accesses are known
+/// to be complete. Second, for each pipeline and pair of CTAs, the event count of the commit up to which its copies are complete.
+/// Third, for each warp role, the event count up to which its MMAs in tensor memory are complete.
 type VectorClock = Vec<u64>;
 
-/// An access that a later one may conflict with.
+/// An access to a stage with which a later access may conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ShadowAccess {
     /// The entry of the vector clock: a warp role, a pipeline, or the MMAs of a warp role.
-    by: usize,
+    clock_entry: usize,
     op: OpId,
     stage: BufferStage,
     writes: bool,
     proxy: Proxy,
     /// The counts at which the access completed, and at which a fence followed.
-    over: Option<u64>,
-    fenced: Option<u64>,
-    /// Groups of copies, or MMAs, begun after this access while it is in flight.
-    later: u64,
+    completed_at: Option<u64>,
+    fenced_at: Option<u64>,
+    /// The number of copy groups or MMAs that began after this access, while it is in flight.
+    later_groups: u64,
     /// The warp roles, as a bit set, that know the access to be complete, or fenced, on the only path that contains it.
-    over_for: u64,
+    completed_for: u64,
     fenced_for: u64,
 }
 
-/// The content of a stage.
+/// The write whose data a stage holds.
 #[derive(Clone, Copy, Debug)]
 struct Content {
     stage: BufferStage,
@@ -69,14 +70,14 @@ type CtaBuffer = (usize, Buffer);
 /// The state that may differ between two paths.
 #[derive(Clone)]
 struct PathState {
-    touches: Vec<ShadowAccess>,
+    shadow_accesses: Vec<ShadowAccess>,
     /// The last write to each stage that still holds it.
     contents: Vec<Content>,
-    /// By buffer, how many copies have filled it, and which of them was read last.
+    /// By buffer, the number of copies that have filled it, and the number of the copy that was read last.
     copied: BTreeMap<CtaBuffer, u64>,
     read: BTreeMap<CtaBuffer, u64>,
-    /// By warp role and op, when the op last accessed global memory.
-    reached: BTreeMap<(usize, OpId), Reached>,
+    /// By warp role and op, the last executions of the accesses to global memory.
+    global_accesses: BTreeMap<(usize, OpId), LastExecutions>,
     /// The vector clocks of the warp role on this path, and of its first thread.
     clock: VectorClock,
     first: VectorClock,
@@ -86,7 +87,7 @@ struct PathState {
 struct Fork {
     before: PathState,
     /// The state after the first branch, once it has been executed.
-    one: Option<PathState>,
+    first_branch: Option<PathState>,
 }
 
 /// One side of a pipeline stage: how often it completed, the arrivals since then, and the joined vector clocks of the arrivals.
@@ -130,6 +131,7 @@ struct RoleExecution {
     name: String,
     threads: u32,
     events: VecDeque<Event>,
+    /// The number of events that the role has executed.
     now: u64,
     clock: VectorClock,
     /// The clock of the first thread, which alone issues TMA copies and tensor-memory MMAs and waits for what they need.
@@ -154,18 +156,18 @@ pub(super) struct AbstractExecution<'a> {
     /// The rules under check.
     rules: Rules,
     /// Whether TMA copies or MMAs access memory, so that threads must fence first.
-    fences: bool,
-    /// CTAs of a cluster that multicast TMA tiles to each other.
+    needs_fences: bool,
+    /// The number of CTAs that are executed together: those of a cluster with TMA multicast or of a CTA pair, otherwise 1.
     ranks: usize,
     /// The role executions, grouped by CTA.
     executions: Vec<RoleExecution>,
     /// The sides (full, empty) of each stage of each pipeline of each CTA.
     sides: BTreeMap<(usize, Pipeline, u32), [Side; 2]>,
-    touches: Vec<ShadowAccess>,
+    shadow_accesses: Vec<ShadowAccess>,
     contents: Vec<Content>,
     copied: BTreeMap<CtaBuffer, u64>,
     read: BTreeMap<CtaBuffer, u64>,
-    reached: BTreeMap<(usize, OpId), Reached>,
+    global_accesses: BTreeMap<(usize, OpId), LastExecutions>,
     /// By warp role: for stages that TMA copies fill, the clock of the issuing thread when it acquired the stage. The warps of a
     /// role alternate; if the role has one warp, its first thread issues everything.
     issuers: BTreeMap<(usize, Pipeline, u32), VectorClock>,
@@ -182,12 +184,12 @@ impl<'a> AbstractExecution<'a> {
         // Before pipelines exist, a CTA acts alone.
         let ranks = if rules.synchronised { attrs.cooperating_ctas() as usize } else { 1 };
         let count = ranks * (2 * warp_roles.len() + ranks * attrs.pipelines.len());
-        let of_block = |rank: usize| if ranks > 1 { format!(" of CTA {rank}") } else { String::new() };
+        let of_cta = |rank: usize| if ranks > 1 { format!(" of CTA {rank}") } else { String::new() };
         let execution = |rank: usize, warp_role: WarpRole| RoleExecution {
             warp_role,
             rank,
             name: attrs.warp_roles.get(warp_role).map_or("the CTA".into(), |info| format!("warp role '{}'", info.name))
-                + &of_block(rank),
+                + &of_cta(rank),
             threads: attrs.role_threads(warp_role).unwrap_or(0),
             events: VecDeque::new(),
             now: 0,
@@ -198,20 +200,20 @@ impl<'a> AbstractExecution<'a> {
         };
         let body = &program.function.body;
         let uses_async_proxy = |access: &BufferAccess| matches!(access.proxy, Proxy::Tma | Proxy::Mma);
-        let reaches = |op: &OpId| body.ops[*op].kind.effects().buffers.iter().any(uses_async_proxy);
+        let is_async = |op: &OpId| body.ops[*op].kind.effects().buffers.iter().any(uses_async_proxy);
         AbstractExecution {
             program,
             attrs,
             rules,
-            fences: program.relevant.values().flatten().any(reaches),
+            needs_fences: program.relevant.values().flatten().any(is_async),
             ranks,
             executions: (0..ranks).flat_map(|rank| warp_roles.iter().map(move |warp_role| execution(rank, *warp_role))).collect(),
             sides: BTreeMap::new(),
-            touches: Vec::new(),
+            shadow_accesses: Vec::new(),
             contents: Vec::new(),
             copied: BTreeMap::new(),
             read: BTreeMap::new(),
-            reached: BTreeMap::new(),
+            global_accesses: BTreeMap::new(),
             issuers: BTreeMap::new(),
         }
     }
@@ -225,22 +227,22 @@ impl<'a> AbstractExecution<'a> {
         }
         self.executions[warp_role.0 as usize].events.push_back(event);
         if self.executions.len() == 1 && !self.step(0)? {
-            return self.ended();
+            return self.check_end();
         }
         Ok(())
     }
 
-    /// Returns whether only the leader of a CTA pair does it for both: their MMAs, and the pipeline steps of these MMAs.
+    /// Returns whether only the leader CTA of a pair executes an event, for both CTAs: an MMA, or a pipeline step of the MMAs.
     fn is_of_leader(&self, event: &Event) -> bool {
-        let of_cta_pair = |pipeline: Pipeline| self.attrs.is_of_cta_pair(self.info(pipeline));
-        match &event.what {
-            What::Acquire(Position { pipeline, .. }) | What::Commit(pipeline, _) => {
-                of_cta_pair(*pipeline) && self.info(*pipeline).fill == Fill::Mma
+        let of_cta_pair = |pipeline: Pipeline| self.attrs.is_of_cta_pair(self.pipeline_info(pipeline));
+        match &event.kind {
+            EventKind::Acquire(Position { pipeline, .. }) | EventKind::Commit(pipeline, _) => {
+                of_cta_pair(*pipeline) && self.pipeline_info(*pipeline).fill == Fill::Mma
             }
-            What::Wait(Position { pipeline, .. }) | What::Release(pipeline, _) => {
-                of_cta_pair(*pipeline) && self.info(*pipeline).drains_alone()
+            EventKind::Wait(Position { pipeline, .. }) | EventKind::Release(pipeline, _) => {
+                of_cta_pair(*pipeline) && self.pipeline_info(*pipeline).drains_alone()
             }
-            What::Accesses(_, completes) => self.is_cta_pair_mma(*completes),
+            EventKind::Accesses(_, completes) => self.is_cta_pair_mma(*completes),
             _ => false,
         }
     }
@@ -259,7 +261,7 @@ impl<'a> AbstractExecution<'a> {
                 }
             }
             if !moved {
-                return self.ended();
+                return self.check_end();
             }
         }
     }
@@ -269,59 +271,60 @@ impl<'a> AbstractExecution<'a> {
         let Some(event) = self.executions[at].events.pop_front() else { return Ok(false) };
         let op = event.op;
         let broken = |message: String| Fault::Broken { op, message };
-        if let What::Acquire(position) | What::Wait(position) = event.what {
-            let side = if matches!(event.what, What::Acquire(_)) { EMPTY } else { FULL };
-            self.is_next(at, position, side).map_err(broken)?;
-            if !self.may_pass(at, position, side) {
+        if let EventKind::Acquire(position) | EventKind::Wait(position) = event.kind {
+            let side = if matches!(event.kind, EventKind::Acquire(_)) { EMPTY } else { FULL };
+            self.check_stage_order(at, position, side).map_err(broken)?;
+            if !self.is_stage_ready(at, position, side) {
                 self.executions[at].events.push_front(event);
                 return Ok(false);
             }
         }
         self.executions[at].now += 1;
         self.accumulators_are_complete(at, &event).map_err(broken)?;
-        match event.what {
-            What::Accesses(accesses, completes) => self.accesses(at, op, &accesses, completes).map_err(broken)?,
-            What::Barrier => {
+        match event.kind {
+            EventKind::Accesses(accesses, completes) => self.accesses(at, op, &accesses, completes).map_err(broken)?,
+            EventKind::Barrier => {
                 let execution = &mut self.executions[at];
                 execution.first[at] = execution.now;
                 let own = self.issuers.iter().filter(|((warp_role, ..), _)| *warp_role == at);
-                own.for_each(|(_, asked)| merge(&mut execution.first, asked));
+                own.for_each(|(_, acquired)| merge(&mut execution.first, acquired));
                 execution.clock.clone_from(&execution.first);
-                self.forget(at);
+                self.forget_completed(at);
             }
-            What::Fence => {
+            EventKind::Fence => {
                 let now = self.executions[at].now;
-                let own = self.touches.iter_mut().filter(|touch| touch.by == at && touch.over.is_some());
-                own.for_each(|touch| touch.fenced = touch.fenced.or(Some(now)));
+                let own =
+                    self.shadow_accesses.iter_mut().filter(|earlier| earlier.clock_entry == at && earlier.completed_at.is_some());
+                own.for_each(|earlier| earlier.fenced_at = earlier.fenced_at.or(Some(now)));
             }
-            What::EndCopies => {
-                self.in_flight(at, Proxy::Copies).for_each(|copy| copy.later += 1);
+            EventKind::EndCopies => {
+                self.in_flight(at, Proxy::Copies).for_each(|copy| copy.later_groups += 1);
             }
-            What::WaitForCopies(pending) => self.wait_for(at, Proxy::Copies, pending + 1),
-            What::WaitForMmas(pending) => self.wait_for(at, Proxy::Mma, pending),
-            What::Acquire(position) => self.pass(at, position, EMPTY),
-            What::Wait(position) => self.pass(at, position, FULL),
-            What::Commit(pipeline, stage) => self.commit(at, pipeline, stage).map_err(broken)?,
-            What::Release(pipeline, stage) => self.release(at, pipeline, stage).map_err(broken)?,
-            What::Reaches => self.reaches(at, op).map_err(broken)?,
-            What::NextIteration => self.next_iteration(at, op),
-            What::Computes => {}
-            What::Prefetched(buffer) => self.prefetch(buffer),
-            What::SingleThread(buffer) => self.has_exclusive_memory(buffer).map_err(broken)?,
-            What::Fork => {
+            EventKind::WaitForCopies(pending) => self.wait_for(at, Proxy::Copies, pending + 1),
+            EventKind::WaitForMmas(pending) => self.wait_for(at, Proxy::Mma, pending),
+            EventKind::Acquire(position) => self.enter_stage(at, position, EMPTY),
+            EventKind::Wait(position) => self.enter_stage(at, position, FULL),
+            EventKind::Commit(pipeline, stage) => self.commit(at, pipeline, stage).map_err(broken)?,
+            EventKind::Release(pipeline, stage) => self.release(at, pipeline, stage).map_err(broken)?,
+            EventKind::GlobalAccess => self.check_global_order(at, op).map_err(broken)?,
+            EventKind::NextIteration => self.next_iteration(at, op),
+            EventKind::Computes => {}
+            EventKind::Prefetched(buffer) => self.prefetch(buffer),
+            EventKind::PrefetchingCopy(buffer) => self.has_exclusive_memory(buffer).map_err(broken)?,
+            EventKind::Fork => {
                 let before = self.path_state(at);
-                self.executions[at].forks.push(Fork { before, one: None });
+                self.executions[at].forks.push(Fork { before, first_branch: None });
             }
-            What::OtherPath => {
-                let gone = self.path_state(at);
-                let forks = self.executions[at].forks.last_mut().expect("two forks are open");
-                forks.one = Some(gone);
-                let before = forks.before.clone();
-                self.stand_on(at, before);
+            EventKind::OtherPath => {
+                let first_branch = self.path_state(at);
+                let fork = self.executions[at].forks.last_mut().expect("a fork is open");
+                fork.first_branch = Some(first_branch);
+                let before = fork.before.clone();
+                self.restore(at, before);
             }
-            What::PathsJoin => {
-                let Fork { before, one } = self.executions[at].forks.pop().expect("two forks are open");
-                self.meet(at, one.expect("one proxy was gone"), &before);
+            EventKind::PathsJoin => {
+                let Fork { before, first_branch } = self.executions[at].forks.pop().expect("a fork is open");
+                self.merge_paths(at, first_branch.expect("the first branch has been executed"), &before);
             }
         }
         Ok(true)
@@ -329,10 +332,10 @@ impl<'a> AbstractExecution<'a> {
 
     /// Drops the accesses that all warps of a single role know to be complete. No later access can conflict, unless fences order
     /// another proxy.
-    fn forget(&mut self, at: usize) {
-        if self.executions.len() == 1 && !self.fences {
+    fn forget_completed(&mut self, at: usize) {
+        if self.executions.len() == 1 && !self.needs_fences {
             let clock = &self.executions[at].clock;
-            self.touches.retain(|touch| touch.over.is_none_or(|over| over > clock[touch.by]));
+            self.shadow_accesses.retain(|earlier| earlier.completed_at.is_none_or(|over| over > clock[earlier.clock_entry]));
         }
     }
 
@@ -341,40 +344,41 @@ impl<'a> AbstractExecution<'a> {
     fn path_state(&self, at: usize) -> PathState {
         let RoleExecution { clock, first, .. } = &self.executions[at];
         PathState {
-            touches: self.touches.clone(),
+            shadow_accesses: self.shadow_accesses.clone(),
             contents: self.contents.clone(),
             copied: self.copied.clone(),
             read: self.read.clone(),
-            reached: self.reached.clone(),
+            global_accesses: self.global_accesses.clone(),
             clock: clock.clone(),
             first: first.clone(),
         }
     }
 
-    fn stand_on(&mut self, at: usize, path_state: PathState) {
-        let PathState { touches, contents, copied, read, reached, clock, first } = path_state;
-        (self.touches, self.contents, self.copied, self.read) = (touches, contents, copied, read);
-        self.reached = reached;
+    fn restore(&mut self, at: usize, path_state: PathState) {
+        let PathState { shadow_accesses, contents, copied, read, global_accesses, clock, first } = path_state;
+        (self.shadow_accesses, self.contents, self.copied, self.read) = (shadow_accesses, contents, copied, read);
+        self.global_accesses = global_accesses;
         (self.executions[at].clock, self.executions[at].first) = (clock, first);
     }
 
     /// Merges the two branches of a fork of a warp role; both started from the state `before`.
-    fn meet(&mut self, at: usize, mut one: PathState, before: &PathState) {
+    fn merge_paths(&mut self, at: usize, mut one: PathState, before: &PathState) {
         let mut other = self.path_state(at);
-        for proxy in [&mut one, &mut other] {
-            let PathState { touches, reached, clock, .. } = proxy;
-            let own = reached.iter_mut().filter(|((by, _), _)| *by == at);
-            own.for_each(|(_, reached)| reached.forget(clock[at]));
-            for touch in touches {
-                let is_known = |count: Option<u64>| count.is_some_and(|count| count <= clock[touch.by]);
-                touch.over_for |= u64::from(is_known(touch.over)) << at;
-                touch.fenced_for |= u64::from(is_known(touch.fenced)) << at;
+        for path in [&mut one, &mut other] {
+            let PathState { shadow_accesses, global_accesses, clock, .. } = path;
+            let own = global_accesses.iter_mut().filter(|((role, _), _)| *role == at);
+            own.for_each(|(_, executions)| executions.forget_completed(clock[at]));
+            for earlier in shadow_accesses {
+                let is_known = |count: Option<u64>| count.is_some_and(|count| count <= clock[earlier.clock_entry]);
+                earlier.completed_for |= u64::from(is_known(earlier.completed_at)) << at;
+                earlier.fenced_for |= u64::from(is_known(earlier.fenced_at)) << at;
             }
         }
         let less = |one: &VectorClock, other: &VectorClock| one.iter().zip(other).map(|(one, other)| *one.min(other)).collect();
         (other.clock, other.first) = (less(&one.clock, &other.clock), less(&one.first, &other.first));
-        let new: Vec<ShadowAccess> = one.touches.into_iter().filter(|touch| !other.touches.contains(touch)).collect();
-        other.touches.extend(new);
+        let new: Vec<ShadowAccess> =
+            one.shadow_accesses.into_iter().filter(|earlier| !other.shadow_accesses.contains(earlier)).collect();
+        other.shadow_accesses.extend(new);
         let holds = |contents: &[Content], stage: &BufferStage| contents.iter().any(|content| content.stage == *stage);
         // Drops the contents that either branch has overwritten.
         other.contents.retain(|content| holds(&one.contents, &content.stage) || !holds(&before.contents, &content.stage));
@@ -385,9 +389,9 @@ impl<'a> AbstractExecution<'a> {
                 None => other.contents.push(content),
             }
         }
-        for (op, their) in one.reached {
-            let own = other.reached.remove(&op).unwrap_or_default();
-            other.reached.insert(op, own.or(their));
+        for (op, their) in one.global_accesses {
+            let own = other.global_accesses.remove(&op).unwrap_or_default();
+            other.global_accesses.insert(op, own.merged(their));
         }
         for (own, their) in [(&mut other.copied, one.copied), (&mut other.read, one.read)] {
             for (held, count) in their {
@@ -395,7 +399,7 @@ impl<'a> AbstractExecution<'a> {
                 *own = count.max(*own);
             }
         }
-        self.stand_on(at, other);
+        self.restore(at, other);
     }
 
     // Global memory.
@@ -403,21 +407,21 @@ impl<'a> AbstractExecution<'a> {
     /// The accesses of a loop now belong to an earlier iteration.
     fn next_iteration(&mut self, at: usize, for_op: OpId) {
         for op in self.program.order.inside.get(&for_op).into_iter().flatten() {
-            if let Some(reached) = self.reached.get_mut(&(at, *op)) {
-                reached.forget(self.executions[at].clock[at]);
-                reached.next_iteration(for_op);
+            if let Some(executions) = self.global_accesses.get_mut(&(at, *op)) {
+                executions.forget_completed(self.executions[at].clock[at]);
+                executions.next_iteration(for_op);
             }
         }
     }
 
     /// Checks that the accesses that tokens order before this one are complete, whichever threads performed them.
-    fn reaches(&mut self, at: usize, op: OpId) -> Rule {
+    fn check_global_order(&mut self, at: usize, op: OpId) -> Rule {
         let RoleExecution { now, clock, .. } = &self.executions[at];
         if let Some(before) = self.program.order.before.get(&op) {
             for (earlier, wait) in &before.earlier {
-                let Some(reached) = self.reached.get_mut(&(at, *earlier)) else { continue };
-                reached.forget(clock[at]);
-                if let Some(in_earlier_iteration) = reached.is_missed(before, *wait) {
+                let Some(executions) = self.global_accesses.get_mut(&(at, *earlier)) else { continue };
+                executions.forget_completed(clock[at]);
+                if let Some(in_earlier_iteration) = executions.violated(before, *wait) {
                     let earlier = self.program.function.body.ops[*earlier].kind.mnemonic();
                     let iteration = if in_earlier_iteration { " in an earlier iteration" } else { "" };
                     return Err(format!(
@@ -426,7 +430,7 @@ impl<'a> AbstractExecution<'a> {
                 }
             }
         }
-        self.reached.entry((at, op)).or_default().now(*now);
+        self.global_accesses.entry((at, op)).or_default().record(*now);
         Ok(())
     }
 
@@ -434,13 +438,13 @@ impl<'a> AbstractExecution<'a> {
 
     /// From here on copies may fill any stage of a staged buffer.
     fn prefetch(&mut self, buffer: Buffer) {
-        let stage = BufferStage::staged_buffer(self.attrs, buffer);
-        self.contents.retain(|content| !content.stage.meets(&stage));
+        let stage = BufferStage::all_stages(self.attrs, buffer);
+        self.contents.retain(|content| !content.stage.overlaps(&stage));
         self.contents.push(Content { stage, copy: None });
     }
 
     fn has_exclusive_memory(&self, buffer: Buffer) -> Rule {
-        let stage = BufferStage::staged_buffer(self.attrs, buffer);
+        let stage = BufferStage::all_stages(self.attrs, buffer);
         match self.contents.iter().any(|content| content.stage == stage) {
             true => Ok(()),
             false => Err(format!("{buffer} is filled ahead of its iteration, but another buffer uses its memory meanwhile")),
@@ -449,14 +453,14 @@ impl<'a> AbstractExecution<'a> {
 
     // Pipelines.
 
-    fn info(&self, pipeline: Pipeline) -> &'a PipelineInfo {
+    fn pipeline_info(&self, pipeline: Pipeline) -> &'a PipelineInfo {
         &self.attrs.pipelines[pipeline]
     }
 
-    /// Checks that a warp role visits the stages in order, each after it has left the one before.
-    fn is_next(&self, at: usize, position: Position, side: usize) -> Rule {
+    /// Checks that a warp role visits the stages in order, and has left a stage before it visits the stage again.
+    fn check_stage_order(&self, at: usize, position: Position, side: usize) -> Rule {
         let Position { pipeline, stage, phase } = position;
-        let depth = u64::from(self.info(pipeline).depth);
+        let depth = u64::from(self.pipeline_info(pipeline).depth);
         let execution = &self.executions[at];
         let none = End::default();
         let End { visited, open } = execution.ends.get(&(pipeline, side)).unwrap_or(&none);
@@ -478,10 +482,10 @@ impl<'a> AbstractExecution<'a> {
         &mut self.sides.entry((rank, pipeline, stage)).or_default()[side]
     }
 
-    /// The CTAs that a pipeline step signals on a side: all that fill the stage together. For MMAs of a CTA pair, a step signals
-    /// the leader, or the leader signals both.
+    /// The CTAs whose barriers a pipeline step signals. With TMA multicast, these are all CTAs of the cluster. In a CTA pair, MMAs
+    /// of the leader signal both CTAs, and all other steps signal the leader.
     fn signalled(&self, at: usize, pipeline: Pipeline, side: usize) -> std::ops::Range<usize> {
-        let (rank, info) = (self.executions[at].rank, self.info(pipeline));
+        let (rank, info) = (self.executions[at].rank, self.pipeline_info(pipeline));
         let by_mma = if info.fill == Fill::Mma { FULL } else { EMPTY };
         match self.attrs.is_of_cta_pair(info) {
             true if side == by_mma => 0..self.ranks,
@@ -491,44 +495,44 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    fn may_pass(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) -> bool {
-        let depth = u64::from(self.info(pipeline).depth);
+    fn is_stage_ready(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) -> bool {
+        let depth = u64::from(self.pipeline_info(pipeline).depth);
         let iterations = self.executions[at].ends.entry((pipeline, side)).or_default().visited / depth;
         let completed = self.side(self.executions[at].rank, pipeline, stage, side).completed;
         // Stages are free at first.
         if side == EMPTY { completed >= iterations } else { completed > iterations }
     }
 
-    fn pass(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) {
-        let known = self.side(self.executions[at].rank, pipeline, stage, side).known.clone();
-        let (alone, turns) = (self.is_single_thread(pipeline, side), self.alternates_warps(at, pipeline, side));
+    fn enter_stage(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) {
+        let published = self.side(self.executions[at].rank, pipeline, stage, side).known.clone();
+        let (is_single_thread, alternates) = (self.is_single_thread(pipeline, side), self.alternates_warps(at, pipeline, side));
         let execution = &mut self.executions[at];
-        if turns {
-            merge(self.issuers.entry((at, pipeline, stage)).or_default(), &known);
+        if alternates {
+            merge(self.issuers.entry((at, pipeline, stage)).or_default(), &published);
         } else {
-            merge(&mut execution.first, &known);
+            merge(&mut execution.first, &published);
         }
-        if !alone {
-            merge(&mut execution.clock, &known);
+        if !is_single_thread {
+            merge(&mut execution.clock, &published);
         }
         let end = execution.ends.entry((pipeline, side)).or_default();
         end.visited += 1;
         end.open.push(stage);
     }
 
-    /// Returns whether the first thread of a warp role does all pipeline steps on that side.
+    /// Returns whether a single thread of a warp role executes all pipeline steps on that side.
     fn is_single_thread(&self, pipeline: Pipeline, side: usize) -> bool {
-        let info = self.info(pipeline);
+        let info = self.pipeline_info(pipeline);
         if side == EMPTY { info.fills_alone() } else { info.drains_alone() }
     }
 
     /// Returns whether the warps of the role alternate on that side.
     fn alternates_warps(&self, at: usize, pipeline: Pipeline, side: usize) -> bool {
-        side == EMPTY && self.info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP
+        side == EMPTY && self.pipeline_info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP
     }
 
     /// The clock of the thread that issues TMA copies into a stage.
-    fn issuer(&self, at: usize, stage: BufferStage) -> VectorClock {
+    fn issuer_clock(&self, at: usize, stage: BufferStage) -> VectorClock {
         let execution = &self.executions[at];
         let Some((pipeline, _)) =
             self.attrs.pipeline_of(stage.buffer).filter(|(pipeline, _)| self.alternates_warps(at, *pipeline, EMPTY))
@@ -536,37 +540,37 @@ impl<'a> AbstractExecution<'a> {
             return execution.first.clone();
         };
         let mut clock = execution.clock.clone();
-        self.issuers.get(&(at, pipeline, stage.number)).into_iter().for_each(|asked| merge(&mut clock, asked));
+        self.issuers.get(&(at, pipeline, stage.number)).into_iter().for_each(|acquired| merge(&mut clock, acquired));
         clock
     }
 
     /// The clock entry of a warp role's MMAs.
-    fn mmas_of(&self, at: usize) -> usize {
-        self.copies_of(self.ranks, 0, Pipeline(0)) + at
+    fn mma_clock_entry(&self, at: usize) -> usize {
+        self.copy_clock_entry(self.ranks, 0, Pipeline(0)) + at
     }
 
     /// The clock entry of the copies with which one CTA fills a pipeline's stages in another CTA.
-    fn copies_of(&self, from: usize, to: usize, pipeline: Pipeline) -> usize {
+    fn copy_clock_entry(&self, from: usize, to: usize, pipeline: Pipeline) -> usize {
         self.executions.len() + (from * self.ranks + to) * self.attrs.pipelines.len() + pipeline.0 as usize
     }
 
     /// The clock once all MMAs issued by a role's first thread are complete, joined with the clock of that thread.
-    fn committed(&self, at: usize) -> VectorClock {
+    fn mma_completion_clock(&self, at: usize) -> VectorClock {
         let execution = &self.executions[at];
         let mut clock = execution.first.clone();
-        clock[self.mmas_of(at)] = execution.now;
+        clock[self.mma_clock_entry(at)] = execution.now;
         clock
     }
 
     /// The clock of a warp role, including all that its threads have done themselves.
-    fn arrival(&self, at: usize) -> VectorClock {
+    fn arrival_clock(&self, at: usize) -> VectorClock {
         let execution = &self.executions[at];
         let mut clock = execution.clock.clone();
         clock[at] = execution.now;
         clock
     }
 
-    fn leave(&mut self, at: usize, pipeline: Pipeline, stage: u32, side: usize) -> Rule {
+    fn leave_stage(&mut self, at: usize, pipeline: Pipeline, stage: u32, side: usize) -> Rule {
         let (what, missing) = if side == EMPTY { ("committed", "acquired") } else { ("released", "waited for") };
         let execution = &mut self.executions[at];
         let end = execution.ends.entry((pipeline, side)).or_default();
@@ -578,23 +582,23 @@ impl<'a> AbstractExecution<'a> {
     }
 
     fn commit(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
-        self.leave(at, pipeline, stage, EMPTY)?;
-        let info = self.info(pipeline);
-        let (now, mut clock, threads) = (self.executions[at].now, self.arrival(at), self.executions[at].threads);
+        self.leave_stage(at, pipeline, stage, EMPTY)?;
+        let info = self.pipeline_info(pipeline);
+        let (now, mut clock, threads) = (self.executions[at].now, self.arrival_clock(at), self.executions[at].threads);
         match info.fill {
-            // Copies complete when the stage is full: a waiter learns of it, the producer does not.
+            // The copies complete when the stage is full. A waiter then knows that they are complete, but the producer does not.
             Fill::Copies => {
                 let rank = self.executions[at].rank;
-                let by = self.copies_of(rank, rank, pipeline);
+                let by = self.copy_clock_entry(rank, rank, pipeline);
                 clock[by] = now;
-                self.in_flight(at, Proxy::Copies).for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
+                self.in_flight(at, Proxy::Copies).for_each(|copy| (copy.clock_entry, copy.completed_at) = (by, Some(now)));
             }
             Fill::Tma => return self.commit_tma(at, pipeline, stage),
-            Fill::Mma => clock = self.committed(at),
+            Fill::Mma => clock = self.mma_completion_clock(at),
             Fill::Threads => {
                 let staged_buffer =
-                    |touch: &ShadowAccess| info.buffers.contains(&touch.stage.buffer) && touch.stage.number == stage;
-                if let Some(copy) = self.in_flight(at, Proxy::Copies).find(|touch| staged_buffer(touch)) {
+                    |earlier: &ShadowAccess| info.buffers.contains(&earlier.stage.buffer) && earlier.stage.number == stage;
+                if let Some(copy) = self.in_flight(at, Proxy::Copies).find(|earlier| staged_buffer(earlier)) {
                     return Err(format!("stage {stage} of {pipeline} is committed while a copy to {} is in flight", copy.stage));
                 }
             }
@@ -606,20 +610,20 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    /// A stage is full when the TMA copies of all CTAs that fill it have arrived. In its own CTA the issuing thread publishes its
-    /// whole clock with the arrival; other CTAs receive only the copies. The leader of a CTA pair waits for the copies of both,
-    /// each in its own memory.
+    /// A stage is full when the TMA copies of all CTAs that fill it have arrived. In its own CTA, the issuing thread publishes its
+    /// whole clock with the arrival. In other CTAs, it publishes only the completion of the copies. The leader of a CTA pair waits
+    /// for the copies of both CTAs, each of which fills its own memory.
     fn commit_tma(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
-        let (info, signalled) = (self.info(pipeline), self.signalled(at, pipeline, FULL));
+        let (info, signalled) = (self.pipeline_info(pipeline), self.signalled(at, pipeline, FULL));
         let RoleExecution { rank: own, now, ref clock, .. } = self.executions[at];
         let of_cta_pair = self.attrs.is_of_cta_pair(info);
         let (clock, parts) = (clock.clone(), if of_cta_pair { self.ranks } else { signalled.len() } as u32);
         for rank in signalled {
             let into = if of_cta_pair { own } else { rank };
-            let by = self.copies_of(own, into, pipeline);
+            let by = self.copy_clock_entry(own, into, pipeline);
             for buffer in info.buffers.iter().filter(|buffer| into == own || info.is_multicast(**buffer)) {
-                let filled = |touch: &&mut ShadowAccess| {
-                    let BufferStage { buffer: of, number, rank: to, .. } = touch.stage;
+                let filled = |earlier: &&mut ShadowAccess| {
+                    let BufferStage { buffer: of, number, rank: to, .. } = earlier.stage;
                     (of, number, to) == (*buffer, stage, into)
                 };
                 let copies: Vec<&mut ShadowAccess> = self.in_flight(at, Proxy::Tma).filter(filled).collect();
@@ -629,23 +633,23 @@ impl<'a> AbstractExecution<'a> {
                         copies.len()
                     ));
                 }
-                copies.into_iter().for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
+                copies.into_iter().for_each(|copy| (copy.clock_entry, copy.completed_at) = (by, Some(now)));
             }
-            let mut given = if rank == own { clock.clone() } else { vec![0; clock.len()] };
-            given[by] = now;
-            self.side(rank, pipeline, stage, FULL).arrive(1, parts, &given);
+            let mut published = if rank == own { clock.clone() } else { vec![0; clock.len()] };
+            published[by] = now;
+            self.side(rank, pipeline, stage, FULL).arrive(1, parts, &published);
         }
         Ok(())
     }
 
     fn release(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
-        self.leave(at, pipeline, stage, FULL)?;
-        let info = self.info(pipeline);
-        let staged_buffer = |touch: &ShadowAccess| info.buffers.contains(&touch.stage.buffer) && touch.stage.number == stage;
-        if self.in_flight(at, Proxy::Mma).any(|touch| staged_buffer(touch)) {
+        self.leave_stage(at, pipeline, stage, FULL)?;
+        let info = self.pipeline_info(pipeline);
+        let staged_buffer = |earlier: &ShadowAccess| info.buffers.contains(&earlier.stage.buffer) && earlier.stage.number == stage;
+        if self.in_flight(at, Proxy::Mma).any(|earlier| staged_buffer(earlier)) {
             return Err(format!("stage {stage} of {pipeline} is released while an MMA in flight reads it"));
         }
-        let clock = if info.drains_alone() { self.committed(at) } else { self.arrival(at) };
+        let clock = if info.drains_alone() { self.mma_completion_clock(at) } else { self.arrival_clock(at) };
         let threads = info.releases(self.executions[at].threads);
         let all = self.attrs.draining_threads(info);
         for rank in self.signalled(at, pipeline, EMPTY) {
@@ -657,17 +661,25 @@ impl<'a> AbstractExecution<'a> {
     // Accesses.
 
     fn in_flight(&mut self, at: usize, proxy: Proxy) -> impl Iterator<Item = &mut ShadowAccess> {
-        self.touches.iter_mut().filter(move |touch| touch.by == at && touch.over.is_none() && touch.proxy == proxy)
+        self.shadow_accesses
+            .iter_mut()
+            .filter(move |earlier| earlier.clock_entry == at && earlier.completed_at.is_none() && earlier.proxy == proxy)
     }
 
-    /// Completes the accesses after which at least `enough` others have begun.
+    /// Completes the accesses after which at least `enough` later groups have begun.
     fn wait_for(&mut self, at: usize, proxy: Proxy, enough: u64) {
         let now = self.executions[at].now;
-        self.in_flight(at, proxy).filter(|touch| touch.later >= enough).for_each(|touch| touch.over = Some(now));
+        self.in_flight(at, proxy)
+            .filter(|earlier| earlier.later_groups >= enough)
+            .for_each(|earlier| earlier.completed_at = Some(now));
     }
 
     fn accumulators_are_complete(&self, at: usize, event: &Event) -> Rule {
-        let in_flight = |op: &OpId| self.touches.iter().any(|touch| touch.by == at && touch.over.is_none() && touch.op == *op);
+        let in_flight = |op: &OpId| {
+            self.shadow_accesses
+                .iter()
+                .any(|earlier| earlier.clock_entry == at && earlier.completed_at.is_none() && earlier.op == *op)
+        };
         match event.needs.iter().find(|(_, mmas)| mmas.iter().any(in_flight)) {
             Some((value, _)) => Err(format!("{value} is used while the MMA that computes it is in flight")),
             None => Ok(()),
@@ -679,52 +691,52 @@ impl<'a> AbstractExecution<'a> {
         let stage = if self.rules.synchronised {
             BufferStage::of(self.attrs, buffer, number)
         } else {
-            BufferStage::staged_buffer(self.attrs, buffer)
+            BufferStage::all_stages(self.attrs, buffer)
         };
-        stage.of_block(self.executions[at].rank)
+        stage.of_cta(self.executions[at].rank)
     }
 
     /// The stages of an access: for an MMA of a CTA pair, those of both CTAs.
-    fn held_by(&self, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
+    fn stages_of(&self, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
         match self.is_cta_pair_mma(completes) {
-            true => (0..self.ranks).map(|rank| stage.of_block(rank)).collect(),
+            true => (0..self.ranks).map(|rank| stage.of_cta(rank)).collect(),
             false => vec![stage],
         }
     }
 
     /// The part of the stage that an access covers. Multicast TMA tiles cover one part of the stage, in each CTA.
-    fn reached_by(&self, access: &BufferAccess, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
+    fn covered_parts(&self, access: &BufferAccess, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
         if self.is_cta_pair_mma(completes) {
-            return self.held_by(completes, stage);
+            return self.stages_of(completes, stage);
         }
-        let brought = self.attrs.pipeline_of(stage.buffer).is_some_and(|(_, info)| info.is_multicast(stage.buffer));
-        if !brought || access.proxy != Proxy::Tma || !access.access_kind.writes() {
+        let is_multicast = self.attrs.pipeline_of(stage.buffer).is_some_and(|(_, info)| info.is_multicast(stage.buffer));
+        if !is_multicast || access.proxy != Proxy::Tma || !access.access_kind.writes() {
             return vec![stage];
         }
         let part = stage.part(stage.rank, self.ranks);
-        (0..self.ranks).map(|rank| part.of_block(rank)).collect()
+        (0..self.ranks).map(|rank| part.of_cta(rank)).collect()
     }
 
     fn accesses(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
         for (access, number) in accesses {
             let stage = self.stage(at, access.buffer, *number);
             if self.rules.synchronised {
-                self.is_at(at, access, *number)?;
-                let mut reached = self.reached_by(access, completes, stage).into_iter();
-                reached.try_for_each(|stage| self.is_ordered(at, stage, access, completes))?;
+                self.check_stage_held(at, access, *number)?;
+                let mut parts = self.covered_parts(access, completes, stage).into_iter();
+                parts.try_for_each(|stage| self.check_conflict_order(at, stage, access, completes))?;
             }
-            self.held_by(completes, stage).into_iter().try_for_each(|stage| self.is_there(stage, access))?;
+            self.stages_of(completes, stage).into_iter().try_for_each(|stage| self.check_content(stage, access))?;
         }
         let in_flight = completes == Completes::WithMmaGroup;
         if in_flight {
-            self.in_flight(at, Proxy::Mma).for_each(|mma| mma.later += 1);
+            self.in_flight(at, Proxy::Mma).for_each(|mma| mma.later_groups += 1);
         }
         for (access, number) in accesses {
             let stage = self.stage(at, access.buffer, *number);
-            self.held_by(completes, stage).into_iter().for_each(|stage| self.fill(stage, access));
+            self.stages_of(completes, stage).into_iter().for_each(|stage| self.record_content(stage, access));
             if self.rules.synchronised {
-                for stage in self.reached_by(access, completes, stage) {
-                    self.touch(at, op, stage, access, completes);
+                for stage in self.covered_parts(access, completes, stage) {
+                    self.record_access(at, op, stage, access, completes);
                 }
             }
         }
@@ -732,18 +744,18 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Records the new content of a stage, if an access writes all of it.
-    fn fill(&mut self, stage: BufferStage, access: &BufferAccess) {
+    fn record_content(&mut self, stage: BufferStage, access: &BufferAccess) {
         if !matches!(access.access_kind, AccessKind::Writes | AccessKind::Fills) {
             return;
         }
         let count = self.copied.entry((stage.rank, stage.buffer)).or_default();
         let copy = (access.proxy == Proxy::Copies).then_some(*count);
         *count += u64::from(copy.is_some());
-        self.contents.retain(|content| !content.stage.meets(&stage));
+        self.contents.retain(|content| !content.stage.overlaps(&stage));
         self.contents.push(Content { stage, copy });
     }
 
-    fn touch(&mut self, at: usize, op: OpId, stage: BufferStage, access: &BufferAccess, completes: Completes) {
+    fn record_access(&mut self, at: usize, op: OpId, stage: BufferStage, access: &BufferAccess, completes: Completes) {
         let writes = access.access_kind.writes();
         let in_flight = match completes {
             Completes::WithItsCopies => access.proxy == Proxy::Copies,
@@ -751,30 +763,32 @@ impl<'a> AbstractExecution<'a> {
             Completes::WithMmaGroup => true,
             Completes::WithItsCommit | Completes::AtOnce => false,
         };
-        let by = if completes == Completes::WithItsCommit { self.mmas_of(at) } else { at };
-        let over = (!in_flight).then_some(self.executions[at].now);
+        let clock_entry = if completes == Completes::WithItsCommit { self.mma_clock_entry(at) } else { at };
+        let completed_at = (!in_flight).then_some(self.executions[at].now);
         // Earlier accesses are known to be complete, and are dropped if this access replaces their whole range.
-        let replaced =
-            |touch: &ShadowAccess| stage == touch.stage && (writes || touch.by == by && !touch.writes && touch.over.is_some());
-        self.touches.retain(|touch| !replaced(touch));
-        let (over_for, fenced_for) = (0, 0);
-        self.touches.push(ShadowAccess {
-            by,
+        let replaced = |earlier: &ShadowAccess| {
+            stage == earlier.stage
+                && (writes || earlier.clock_entry == clock_entry && !earlier.writes && earlier.completed_at.is_some())
+        };
+        self.shadow_accesses.retain(|earlier| !replaced(earlier));
+        self.shadow_accesses.push(ShadowAccess {
+            clock_entry,
             op,
             stage,
             writes,
             proxy: access.proxy,
-            over,
-            fenced: None,
-            later: 0,
-            over_for,
-            fenced_for,
+            completed_at,
+            fenced_at: None,
+            later_groups: 0,
+            completed_for: 0,
+            fenced_for: 0,
         });
     }
 
     /// Checks that buffers of a pipeline are accessed only while the role holds the stage.
-    fn is_at(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
-        let Some((pipeline, info)) = self.attrs.pipeline_of(access.buffer).filter(|(_, info)| fills(info, access.proxy)) else {
+    fn check_stage_held(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
+        let Some((pipeline, info)) = self.attrs.pipeline_of(access.buffer).filter(|(_, info)| can_belong_to(info, access.proxy))
+        else {
             return match access.proxy {
                 Proxy::Tma if access.access_kind.writes() => Err(format!(
                     "{} belongs to no pipeline that TMA fills, so nothing signals when its copy arrives",
@@ -811,45 +825,50 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Checks conflict order: the clock covers all conflicting accesses, and those of another proxy are fenced.
-    fn is_ordered(&self, at: usize, stage: BufferStage, access: &BufferAccess, completes: Completes) -> Rule {
+    fn check_conflict_order(&self, at: usize, stage: BufferStage, access: &BufferAccess, completes: Completes) -> Rule {
         let (execution, writes) = (&self.executions[at], access.access_kind.writes());
         let done = if writes { "overwritten" } else { "read" };
         let by_tma = access.proxy == Proxy::Tma;
         let by_one_mma = completes == Completes::WithItsCommit;
         let clock = match (by_tma, by_one_mma) {
-            (true, _) => self.issuer(at, stage),
+            (true, _) => self.issuer_clock(at, stage),
             (_, true) => execution.first.clone(),
             _ => execution.clock.clone(),
         };
-        for touch in self.touches.iter().filter(|touch| (writes || touch.writes) && touch.stage.meets(&stage)) {
+        for earlier in self.shadow_accesses.iter().filter(|earlier| (writes || earlier.writes) && earlier.stage.overlaps(&stage)) {
             // MMAs of one thread execute in order. Accesses of warps that own their TMEM lanes do so, too.
-            let of_threads = matches!(touch.proxy, Proxy::Generic | Proxy::Copies);
+            let of_threads = matches!(earlier.proxy, Proxy::Generic | Proxy::Copies);
             let in_order = match by_one_mma {
-                true => touch.by == self.mmas_of(at),
-                false => stage.space == Space::Tensor && touch.by == at && of_threads && execution.threads <= tensor_memory::LANES,
+                true => earlier.clock_entry == self.mma_clock_entry(at),
+                false => {
+                    stage.space == Space::Tensor
+                        && earlier.clock_entry == at
+                        && of_threads
+                        && execution.threads <= tensor_memory::LANES
+                }
             };
             if in_order {
                 continue;
             }
-            let other = if touch.stage == stage { String::new() } else { format!(" (of {})", touch.stage) };
-            let by = match self.executions.get(touch.by) {
-                _ if touch.by == at => String::new(),
+            let other = if earlier.stage == stage { String::new() } else { format!(" (of {})", earlier.stage) };
+            let by = match self.executions.get(earlier.clock_entry) {
+                _ if earlier.clock_entry == at => String::new(),
                 Some(other) => format!(", by {}", other.name),
-                None if touch.proxy == Proxy::Mma => ", by an MMA".into(),
+                None if earlier.proxy == Proxy::Mma => ", by an MMA".into(),
                 None => ", by a copy of its pipeline".into(),
             };
-            let known = clock[touch.by];
-            match touch.over {
-                None if touch.proxy != Proxy::Mma && !writes && touch.stage == stage => {
+            let covered = clock[earlier.clock_entry];
+            match earlier.completed_at {
+                None if earlier.proxy != Proxy::Mma && !writes && earlier.stage == stage => {
                     return Err(format!("{stage} is read before its copy was waited for{by}"));
                 }
-                None if touch.proxy != Proxy::Mma => {
-                    return Err(format!("{stage} is {done} while a copy to {} is in flight{by}", touch.stage));
+                None if earlier.proxy != Proxy::Mma => {
+                    return Err(format!("{stage} is {done} while a copy to {} is in flight{by}", earlier.stage));
                 }
                 None => return Err(format!("{stage} is overwritten while an MMA in flight reads it{by}")),
-                Some(over) if over > known && touch.over_for >> at & 1 == 0 => {
-                    return Err(match (touch.by == at, touch.writes) {
-                        (true, true) if touch.proxy == Proxy::Copies => {
+                Some(over) if over > covered && earlier.completed_for >> at & 1 == 0 => {
+                    return Err(match (earlier.clock_entry == at, earlier.writes) {
+                        (true, true) if earlier.proxy == Proxy::Copies => {
                             format!("{stage} is {done} before a barrier after the wait{other}")
                         }
                         (true, true) => format!("{stage} is {done} before a barrier after it was written{other}"),
@@ -860,9 +879,9 @@ impl<'a> AbstractExecution<'a> {
                 }
                 Some(_) => {}
             }
-            let fenced = touch.fenced.is_some_and(|fenced| fenced <= known) || touch.fenced_for >> at & 1 == 1;
-            let shared = stage.space == Space::Shared;
-            if access.proxy == Proxy::Mma && shared && touch.writes && of_threads && !fenced {
+            let fenced = earlier.fenced_at.is_some_and(|fenced| fenced <= covered) || earlier.fenced_for >> at & 1 == 1;
+            let in_shared_memory = stage.space == Space::Shared;
+            if access.proxy == Proxy::Mma && in_shared_memory && earlier.writes && of_threads && !fenced {
                 return Err(format!("{stage} is read in place without a fence after it was written{by}"));
             }
             if by_tma && of_threads && !fenced {
@@ -874,12 +893,12 @@ impl<'a> AbstractExecution<'a> {
 
     /// Checks that a read finds data that was written to the stage. Reads of a buffer follow the order of its copies; several may
     /// read one copy.
-    fn is_there(&mut self, stage: BufferStage, access: &BufferAccess) -> Rule {
+    fn check_content(&mut self, stage: BufferStage, access: &BufferAccess) -> Rule {
         if !access.access_kind.needs_content() {
             return Ok(());
         }
         let Some(content) = self.contents.iter().find(|content| content.stage == stage) else {
-            return Err(match self.contents.iter().find(|content| content.stage.meets(&stage)) {
+            return Err(match self.contents.iter().find(|content| content.stage.overlaps(&stage)) {
                 Some(other) => format!("{stage} is read, but its memory was given to {}", other.stage),
                 None => format!("{stage} is read before anything is written to it"),
             });
@@ -901,15 +920,15 @@ impl<'a> AbstractExecution<'a> {
     // The end.
 
     /// No role can continue: all have ended and left nothing in flight, or they deadlock.
-    fn ended(&self) -> Result<(), Fault> {
+    fn check_end(&self) -> Result<(), Fault> {
         let waiting: Vec<(&RoleExecution, &Event)> =
             self.executions.iter().filter_map(|execution| Some((execution, execution.events.front()?))).collect();
         if let Some((_, first)) = waiting.first() {
-            let of = |(execution, event): &(&RoleExecution, &Event)| match &event.what {
-                What::Acquire(Position { pipeline, stage, phase }) => {
+            let of = |(execution, event): &(&RoleExecution, &Event)| match &event.kind {
+                EventKind::Acquire(Position { pipeline, stage, phase }) => {
                     format!("{} waits until stage {stage} of {pipeline} is free, phase {phase}", execution.name)
                 }
-                What::Wait(Position { pipeline, stage, phase }) => {
+                EventKind::Wait(Position { pipeline, stage, phase }) => {
                     format!("{} waits until stage {stage} of {pipeline} is filled, phase {phase}", execution.name)
                 }
                 _ => unreachable!("nothing else waits"),
@@ -917,23 +936,26 @@ impl<'a> AbstractExecution<'a> {
             let message = format!("deadlock: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
             return Err(Fault::Broken { op: first.op, message });
         }
-        if let Some(touch) = self.touches.iter().find(|touch| touch.over.is_none()) {
-            let what = if touch.proxy == Proxy::Mma { "MMA" } else { "copy" };
-            return Err(Fault::Broken { op: touch.op, message: format!("nothing waits for the {what}") });
+        if let Some(earlier) = self.shadow_accesses.iter().find(|earlier| earlier.completed_at.is_none()) {
+            let what = if earlier.proxy == Proxy::Mma { "MMA" } else { "copy" };
+            return Err(Fault::Broken { op: earlier.op, message: format!("nothing waits for the {what}") });
         }
-        if let Some(mma) = self.touches.iter().find(|touch| self.is_never_ordered(touch)) {
+        if let Some(mma) = self.shadow_accesses.iter().find(|earlier| self.may_outlive_cta(earlier)) {
             return Err(Fault::Broken { op: mma.op, message: "nothing waits for the MMA".into() });
         }
-        self.left_open().map_or(Ok(()), |message| Err(Fault::Left { message }))
+        self.open_stages().map_or(Ok(()), |message| Err(Fault::FinalState { message }))
     }
 
-    /// Returns whether an MMA in tensor memory may be in flight when the CTA frees that memory.
-    fn is_never_ordered(&self, touch: &ShadowAccess) -> bool {
-        let of_mmas = touch.by >= self.mmas_of(0);
-        of_mmas && touch.over.is_some_and(|over| self.executions.iter().all(|execution| execution.first[touch.by] < over))
+    /// Returns whether an access is an MMA in tensor memory that may be in flight when the CTA frees this memory.
+    fn may_outlive_cta(&self, earlier: &ShadowAccess) -> bool {
+        let of_mmas = earlier.clock_entry >= self.mma_clock_entry(0);
+        of_mmas
+            && earlier
+                .completed_at
+                .is_some_and(|over| self.executions.iter().all(|execution| execution.first[earlier.clock_entry] < over))
     }
 
-    fn left_open(&self) -> Option<String> {
+    fn open_stages(&self) -> Option<String> {
         for (pipeline, info) in self.attrs.pipelines.iter() {
             // All CTAs of a cluster end in the same state.
             let end = |warp_role: WarpRole, side| {
@@ -942,7 +964,7 @@ impl<'a> AbstractExecution<'a> {
             };
             let open = |warp_role, side| end(warp_role, side).and_then(|end| end.open.first());
             let visited = |warp_role, side| end(warp_role, side).map_or(0, |end| end.visited);
-            let last = if self.attrs.ends_free(info) { info.depth as usize } else { 0 };
+            let last = if self.attrs.needs_producer_tail(info) { info.depth as usize } else { 0 };
             match (open(info.producer, EMPTY), end(info.producer, EMPTY).map_or(0, |end| end.open.len())) {
                 (_, stages) if stages == last => {}
                 (Some(stage), _) if last == 0 => {
@@ -964,18 +986,18 @@ impl<'a> AbstractExecution<'a> {
     }
 }
 
-/// Returns whether accesses of this proxy may belong to a pipeline; TMA copies need one that they fill.
-fn fills(info: &PipelineInfo, proxy: Proxy) -> bool {
+/// Returns whether accesses through this proxy may belong to a pipeline. TMA copies belong only to pipelines that TMA fills.
+fn can_belong_to(info: &PipelineInfo, proxy: Proxy) -> bool {
     proxy != Proxy::Tma || info.fill == Fill::Tma
 }
 
 /// Checks that the arrival counts in the pipeline table match the threads that arrive.
-pub(super) fn arrivals(attrs: &FunctionAttrs) -> Rule {
+pub(super) fn check_arrival_counts(attrs: &FunctionAttrs) -> Rule {
     for (pipeline, info) in attrs.pipelines.iter() {
         let filling = attrs.filling_threads(info).unwrap_or(0);
-        for (stated, there, what) in [(info.full, filling, "fill"), (info.empty, attrs.draining_threads(info), "free")] {
-            if stated != there {
-                return Err(format!("{there} threads {what} a stage of {pipeline}, and its barrier counts {stated} arrivals"));
+        for (stated, arriving, what) in [(info.full, filling, "fill"), (info.empty, attrs.draining_threads(info), "free")] {
+            if stated != arriving {
+                return Err(format!("{arriving} threads {what} a stage of {pipeline}, and its barrier counts {stated} arrivals"));
             }
         }
     }

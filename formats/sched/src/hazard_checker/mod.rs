@@ -3,10 +3,10 @@
 //! the effects column, the order of tokens ([`crate::token_order`]) and the iteration distance ([`crate::iteration_distance`]).
 //!
 //! The checker executes every function. [`event_trace`] unrolls each warp role into events, and [`happens_before`] executes the
-//! events of all roles together. A function without warp roles is a single role. A condition that does not depend on a loop counter
-//! is executed on both paths. A loop with unknown bounds runs twice or not at all. For a loop that ends groups of copies, as
-//! pipelined loops do, the checker tries each trip count up to twice the stage count and a few more. Scalars are evaluated only if
-//! they depend on loop counters alone; the contents of tiles are ignored.
+//! events of all roles together. A function without warp roles is a single role. If a condition does not depend on loop counters
+//! and constants alone, the checker executes both paths. A loop with unknown bounds runs twice or not at all. For a loop that ends
+//! groups of copies, as pipelined loops do, the checker tries each trip count up to twice the stage count, and 17. Scalars are
+//! evaluated only if they depend on loop counters alone; the contents of tiles are ignored.
 //!
 //! | code | rule |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | SC132 | a staged buffer has a stage for every iteration in flight, and memory of its own while copies prefetch into it |
 //! | SC133 | warp roles visit pipeline stages in order, fill and free them, and never deadlock |
 //!
-//! If warp roles share pipelines, the checker tries the trip counts around every depth. A condition that the roles share is
-//! executed on both paths, each time with the same outcome in all roles.
+//! If warp roles share pipelines, the checker tries each trip count up to one more than twice the depth of the deepest pipeline,
+//! and 17. A condition that the roles share is executed on both paths, each time with the same outcome in all roles.
 
 mod accumulators;
 mod buffer_stage;
@@ -49,29 +49,29 @@ enum Fault {
         op: OpId,
         message: String,
     },
-    /// A fault of the final state, which no single op causes.
-    Left {
+    /// A fault of the final state or of the pipeline table, which no single op causes.
+    FinalState {
         message: String,
     },
     /// Pipeline steps depend on a condition that all warp roles share and the checker cannot evaluate: execute both paths.
-    Either {
+    UnknownCondition {
         condition: Value,
     },
     TooLong,
 }
 
-/// The message of the first fault of a complete function.
-pub fn refusal(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
-    let (fault, _) = hazard_checker(function, layouts, &[], &BTreeMap::new(), true).err()?;
+/// The message of the first hazard in a function of phase materialize.
+pub fn first_hazard(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
+    let (fault, _) = check_function(function, layouts, &[], &BTreeMap::new(), true).err()?;
     Some(match fault {
         Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
-        Fault::Left { message } => message,
-        Fault::Either { .. } | Fault::TooLong => "it nests too deep for the hazard checker".into(),
+        Fault::FinalState { message } => message,
+        Fault::UnknownCondition { .. } | Fault::TooLong => "it nests too deep for the hazard checker".into(),
     })
 }
 
 /// Checks every function of a file from phase alloc on. Before that phase no op can cause a hazard.
-pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
+pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
     if phase < Phase::Alloc {
         return Ok(());
     }
@@ -82,20 +82,20 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
             let found = Diagnostic::invalid(code, message).at_loc(&envelope.debug, loc);
             if found.place.is_some() { found.note(format!("in {what}")) } else { found.at(Place::Entity(what)) }
         };
-        let ahead = if phase == Phase::Alloc { staged_buffers(function, &own) } else { Ok(BTreeMap::new()) };
-        let ahead = ahead.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
-        hazard_checker(function, &module.layouts, &own, &ahead, phase == Phase::Materialize).map_err(|(fault, trip_count)| {
+        let prefetched = if phase == Phase::Alloc { staged_buffers(function, &own) } else { Ok(BTreeMap::new()) };
+        let prefetched = prefetched.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
+        check_function(function, &module.layouts, &own, &prefetched, phase == Phase::Materialize).map_err(|(fault, trip_count)| {
             match fault {
                 Fault::Broken { op, message } => {
                     let kind = function.body.ops[op].kind.mnemonic();
                     let what = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
                     refuse("SC130", Some(op), format!("{kind}: {message}"), format!("func {}{what}", function.name))
                 }
-                Fault::Left { message } => {
+                Fault::FinalState { message } => {
                     let what = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
                     refuse("SC133", None, message, format!("func {}{what}", function.name))
                 }
-                Fault::Either { .. } | Fault::TooLong => {
+                Fault::UnknownCondition { .. } | Fault::TooLong => {
                     Diagnostic::unsupported("SC131", format!("'{}' nests too deep for the hazard checker", function.name))
                 }
             }
@@ -103,22 +103,22 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
     })
 }
 
-/// The faults of a function, with the trip count that exposes them.
-fn hazard_checker(
+/// Checks a function. The error is the first fault, with the trip count that exposes it.
+fn check_function(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
     schedules: &[&LoopSchedule],
-    ahead: &BTreeMap<OpId, BTreeSet<Buffer>>,
+    prefetched: &BTreeMap<OpId, BTreeSet<Buffer>>,
     synchronised: bool,
 ) -> std::result::Result<(), (Fault, Option<u64>)> {
-    let order = if synchronised { Order::of(function, layouts) } else { Order::none() };
-    let relevant = accumulators::relevant(function, &order.accesses);
+    let order = if synchronised { Order::of(function, layouts) } else { Order::empty() };
+    let relevant = accumulators::relevant_ops(function, &order.accesses);
     if relevant.is_empty() {
         return Ok(());
     }
-    let program = Program { function, relevant: &relevant, order: &order, ahead };
+    let program = Program { function, relevant: &relevant, order: &order, prefetched };
     if !function.attrs.warp_roles.is_empty() || !function.attrs.pipelines.is_empty() {
-        return together(&program);
+        return check_warp_roles(&program);
     }
     let rules = Rules { synchronised, in_order: !schedules.is_empty() };
     let execute = |forced: BTreeMap<Value, u64>| execute(&program, rules, forced);
@@ -132,11 +132,11 @@ fn hazard_checker(
     })
 }
 
-/// The faults of a function whose warp roles are executed together.
-fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64>)> {
+/// Checks a function with warp roles or pipelines: executes its roles together.
+fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64>)> {
     let function = program.function;
-    happens_before::arrivals(&function.attrs).map_err(|message| (Fault::Left { message }, None))?;
-    let execute = |forced| either_path(program, forced, MAX_CONDITIONS);
+    happens_before::check_arrival_counts(&function.attrs).map_err(|message| (Fault::FinalState { message }, None))?;
+    let execute = |forced| execute_both_paths(program, forced, MAX_CONDITIONS);
     let loops = loops_with_pipelines(function);
     if loops.is_empty() {
         return execute(BTreeMap::new()).map_err(|fault| (fault, None));
@@ -147,7 +147,7 @@ fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64
         for trip_count in (0..=2 * deepest + 1).chain([17]) {
             for others in 0..if loops.len() > 1 { 3 } else { 1 } {
                 let times = |at: usize| if at == own { trip_count } else { others };
-                execute(forced(&loops, times)).map_err(|fault| (fault, Some(trip_count)))?;
+                execute(forced_bounds(&loops, times)).map_err(|fault| (fault, Some(trip_count)))?;
             }
         }
     }
@@ -165,25 +165,25 @@ fn execute(program: &Program<'_>, rules: Rules, forced: BTreeMap<Value, u64>) ->
 const MAX_CONDITIONS: u32 = 4;
 
 /// Executes the warp roles together, and on both paths of an unknown condition that decides pipeline steps.
-fn either_path(program: &Program<'_>, forced: BTreeMap<Value, u64>, conditions: u32) -> std::result::Result<(), Fault> {
+fn execute_both_paths(program: &Program<'_>, forced: BTreeMap<Value, u64>, conditions: u32) -> std::result::Result<(), Fault> {
     match execute(program, Rules { synchronised: true, in_order: false }, forced.clone()) {
-        Err(Fault::Either { condition }) if conditions > 0 => [0, 1].into_iter().try_for_each(|taken| {
+        Err(Fault::UnknownCondition { condition }) if conditions > 0 => [0, 1].into_iter().try_for_each(|taken| {
             let forced = forced.iter().map(|(value, number)| (*value, *number)).chain([(condition, taken)]).collect();
-            either_path(program, forced, conditions - 1)
+            execute_both_paths(program, forced, conditions - 1)
         }),
-        played => played,
+        result => result,
     }
 }
 
 /// Returns whether a region contains pipeline steps.
-fn steps_pipelines(function: &Function, region: Region) -> bool {
-    let steps = |kind: &Op| {
+fn has_pipeline_steps(function: &Function, region: Region) -> bool {
+    let is_step = |kind: &Op| {
         matches!(
             kind,
             Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. }
         )
     };
-    function.body.walk(region).into_iter().any(|op| steps(&function.body.ops[op].kind))
+    function.body.walk(region).into_iter().any(|op| is_step(&function.body.ops[op].kind))
 }
 
 /// Returns whether no op of a region accesses memory or synchronises.
@@ -195,75 +195,81 @@ fn only_computes(function: &Function, region: Region) -> bool {
     function.body.walk(region).into_iter().all(does_nothing)
 }
 
-/// What determines a trip count: a value computed before the bodies of the warp roles, or the nesting depth of the loop.
+/// The key of loops that run equally often. Warp roles share a trip count only if its upper bound is computed before their bodies.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Times {
-    Of(Value),
-    Nested(usize),
+enum TripCountKey {
+    /// The upper bound, if it is computed before the bodies of the warp roles.
+    UpperBound(Value),
+    NestingDepth(usize),
 }
 
-/// The bounds that give loops the requested trip counts. A loop that starts where another one ends gets its count, too.
-fn forced(loops: &BTreeMap<Times, Vec<Bounds>>, times: impl Fn(usize) -> u64) -> BTreeMap<Value, u64> {
+/// The values of loop bounds that give each group of loops the requested trip count. If the lower bound of a loop is the upper
+/// bound of another loop, the other loop is handled first.
+fn forced_bounds(loops: &BTreeMap<TripCountKey, Vec<Bounds>>, times: impl Fn(usize) -> u64) -> BTreeMap<Value, u64> {
     let mut forced = BTreeMap::new();
-    let mut left: Vec<(usize, (&Times, &Vec<Bounds>))> = loops.iter().enumerate().collect();
-    while !left.is_empty() {
-        let waits = |(at, (_, same)): &(usize, (&Times, &Vec<Bounds>))| {
-            let others = left.iter().filter(|(other, _)| other != at).flat_map(|(_, (_, others))| others.iter());
-            let ends: BTreeSet<Value> = others.map(|bounds| bounds.upper.0).collect();
-            same.iter().any(|bounds| bounds.lower.1.is_none() && ends.contains(&bounds.lower.0))
+    let mut remaining: Vec<(usize, (&TripCountKey, &Vec<Bounds>))> = loops.iter().enumerate().collect();
+    while !remaining.is_empty() {
+        let starts_at_remaining_end = |(at, (_, group)): &(usize, (&TripCountKey, &Vec<Bounds>))| {
+            let other_loops =
+                remaining.iter().filter(|(other, _)| other != at).flat_map(|(_, (_, other_loops))| other_loops.iter());
+            let ends: BTreeSet<Value> = other_loops.map(|bounds| bounds.upper.0).collect();
+            group.iter().any(|bounds| bounds.lower.1.is_none() && ends.contains(&bounds.lower.0))
         };
-        let next = left.iter().position(|one| !waits(one)).unwrap_or(0);
-        let (at, (of, same)) = left.remove(next);
-        for (value, number) in for_trip_count(of, same, times(at), &forced) {
+        let next = remaining.iter().position(|one| !starts_at_remaining_end(one)).unwrap_or(0);
+        let (at, (key, group)) = remaining.remove(next);
+        for (value, number) in for_trip_count(key, group, times(at), &forced) {
             forced.entry(value).or_insert(number);
         }
     }
     forced
 }
 
-/// The bounds of loops with equal trip counts. Of the loops that end at one value, the first to start runs all iterations.
-fn for_trip_count(times: &Times, same: &[Bounds], trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
-    let trip_count = trip_count.max(same.iter().any(Bounds::have_iteration).into());
-    let mut forced: Vec<(Value, u64)> = same.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
-    if let Times::Of(upper) = times {
+/// The bounds of a group of loops with equal trip counts. If the loops start at different values, they share the smallest upper
+/// bound, so only the loop that starts first runs all iterations.
+fn for_trip_count(key: &TripCountKey, group: &[Bounds], trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+    let trip_count = trip_count.max(group.iter().any(Bounds::has_iteration).into());
+    let mut forced: Vec<(Value, u64)> = group.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
+    if let TripCountKey::UpperBound(upper) = key {
         let ends = forced.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
         forced.iter_mut().filter(|(value, _)| value == upper).for_each(|(_, end)| *end = ends.unwrap_or(*end));
     }
     forced
 }
 
-/// The loops with an unknown trip count that contain pipeline steps, or a warp role's part of such a loop. Loops with one bound run
-/// equally often.
-fn loops_with_pipelines(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
+/// The loops with an unknown trip count that contain pipeline steps, and the same loops in warp roles that only compute in them.
+/// They are grouped by the value that determines the trip count.
+fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bounds>> {
     let body = &function.body;
     let entry = function.entry();
     let blocks = body.op_blocks();
-    let is_of_all = |value: Value| match body.values[value].def {
+    let precedes_roles = |value: Value| match body.values[value].def {
         Def::Argument { block, .. } => block == entry,
         Def::Result { op, .. } => blocks[op.0 as usize] == Some(entry),
     };
-    let mut loops: BTreeMap<Times, Vec<Bounds>> = BTreeMap::new();
-    let first_parts = first_parts(function);
+    let mut loops: BTreeMap<TripCountKey, Vec<Bounds>> = BTreeMap::new();
+    let main_loops = main_loops(function);
     let mut regions = vec![(function.region, 0)];
     while let Some((region, depth)) = regions.pop() {
         for &op in &body.blocks[body.block_of(region)].ops {
             let kind = &body.ops[op].kind;
-            let mut inner = depth;
+            let mut inner_depth = depth;
             if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core() {
-                let steps = steps_pipelines(function, *region);
-                inner += usize::from(steps);
-                let lower = first_parts.get(&op).map_or(*lower, |first| lower_of(function, *first));
+                let has_steps = has_pipeline_steps(function, *region);
+                inner_depth += usize::from(has_steps);
+                let lower = main_loops.get(&op).map_or(*lower, |first| lower_of(function, *first));
                 let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
-                let is_first = first_parts.values().any(|first| *first == op);
-                // Loops that depend on groups of copies also depend on their iterations. If a warp role's part of a loop only
-                // computes, code after the loop may rely on an iteration. Any other such loop is executed as if it might not run.
-                let is_signal_only = !is_of_all(*upper) && bounds.upper.1.is_none() && only_computes(function, *region);
-                if (steps || is_signal_only || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
-                    let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
-                    loops.entry(times).or_default().push(bounds);
+                let is_main_loop = main_loops.values().any(|first| *first == op);
+                // Loops that end copy groups are included, because waits depend on the number of groups. If a warp role only
+                // computes in a loop, code after the loop may still rely on an iteration. All other loops are executed as if they
+                // might not run.
+                let is_compute_only = !precedes_roles(*upper) && bounds.upper.1.is_none() && only_computes(function, *region);
+                if (has_steps || is_compute_only || is_pipelined(function, op)) && !is_main_loop && !bounds.is_short() {
+                    let key =
+                        if precedes_roles(*upper) { TripCountKey::UpperBound(*upper) } else { TripCountKey::NestingDepth(depth) };
+                    loops.entry(key).or_default().push(bounds);
                 }
             }
-            regions.extend(kind.regions().into_iter().map(|region| (region, inner)));
+            regions.extend(kind.regions().into_iter().map(|region| (region, inner_depth)));
         }
     }
     loops
@@ -276,7 +282,7 @@ fn constant(function: &Function, value: Value) -> Option<u64> {
     }
 }
 
-/// The unknown bounds of a pipelined loop.
+/// The bounds of a loop. Each has its value if it is a constant.
 struct Bounds {
     lower: (Value, Option<u64>),
     step: (Value, Option<u64>),
@@ -291,22 +297,23 @@ impl Bounds {
         Bounds { lower, step, upper, scalar: scalars::carrier(function, lower.0), unsigned }
     }
     /// Returns whether the trip count is constant and small enough to execute the loop as it is.
-    fn are_few(&self) -> bool {
-        const FEW: i128 = 64;
-        self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * FEW)
+    fn is_short(&self) -> bool {
+        const MAX_SHORT_TRIP_COUNT: i128 = 64;
+        self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * MAX_SHORT_TRIP_COUNT)
     }
     /// Returns whether the loop has an iteration for all trip counts that the checker tries.
-    fn have_iteration(&self) -> bool {
+    fn has_iteration(&self) -> bool {
         self.constant().is_some_and(|(from, to)| from < to)
     }
     fn constant(&self) -> Option<(i128, i128)> {
-        let order = |bits: Option<u64>| bits.map(|bits| scalars::order(self.scalar, self.unsigned, bits));
+        let order = |bits: Option<u64>| bits.map(|bits| scalars::as_number(self.scalar, self.unsigned, bits));
         order(self.lower.1).zip(order(self.upper.1))
     }
-    /// The bounds for a trip count, if some values are already known. A constant end stays if possible, since other loops may use
-    /// the same constant. Code after a loop may rely on an iteration that the loop is known to have.
+    /// Returns values for the bounds that give the loop this trip count. `known` are the bounds that other loops have fixed. If
+    /// only the upper bound is constant, it keeps its value, because other loops may use the same constant. A loop that is known to
+    /// have an iteration gets at least one, because code after the loop may rely on it.
     fn for_trip_count(&self, trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
-        let trip_count = trip_count.max(self.have_iteration().into());
+        let trip_count = trip_count.max(self.has_iteration().into());
         let step = self.step.1.unwrap_or(1).max(1);
         let span = trip_count.wrapping_mul(step);
         let unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));
@@ -333,27 +340,27 @@ fn ends_copies(function: &Function, region: Region) -> bool {
     body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
 }
 
-/// The main loop of an epilogue loop. Either the epilogue starts where the main loop ends and both are pipelined, or the main loop
-/// ends a known number of iterations earlier. Another warp role runs the parts of a pipelined loop so, without copies of its own.
-fn first_part(function: &Function, op: OpId) -> Option<OpId> {
+/// The main loop of an epilogue loop. Either both are pipelined and the epilogue starts where the main loop ends, or the main loop
+/// ends a known number of iterations before the upper bound of the epilogue. A warp role that issues no copies has the second form.
+fn main_loop(function: &Function, op: OpId) -> Option<OpId> {
     let body = &function.body;
     let Some(Core::For { lower, upper, .. }) = body.ops[op].kind.core() else { return None };
-    let before = body.defining_op(*lower)?;
-    let Some(Core::For { lower: start, upper: end, .. }) = body.ops[before].kind.core() else { return None };
-    let made_by = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
-    let ends_before = match made_by(*end) {
-        Some(Core::Select { yes, no, .. }) if no == start => {
-            matches!(made_by(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
+    let previous_loop = body.defining_op(*lower)?;
+    let Some(Core::For { lower: previous_lower, upper: end, .. }) = body.ops[previous_loop].kind.core() else { return None };
+    let defining_core = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let ends_before = match defining_core(*end) {
+        Some(Core::Select { yes, no, .. }) if no == previous_lower => {
+            matches!(defining_core(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
         }
         _ => false,
     };
-    (ends_before || is_pipelined(function, op) && is_pipelined(function, before)).then_some(before)
+    (ends_before || is_pipelined(function, op) && is_pipelined(function, previous_loop)).then_some(previous_loop)
 }
 
 /// Each epilogue loop with its main loop.
-fn first_parts(function: &Function) -> BTreeMap<OpId, OpId> {
+fn main_loops(function: &Function) -> BTreeMap<OpId, OpId> {
     let all = function.body.walk(function.region).into_iter();
-    all.filter_map(|op| Some((op, first_part(function, op)?))).collect()
+    all.filter_map(|op| Some((op, main_loop(function, op)?))).collect()
 }
 
 fn lower_of(function: &Function, op: OpId) -> Value {
@@ -363,8 +370,8 @@ fn lower_of(function: &Function, op: OpId) -> Value {
     }
 }
 
-/// The loops whose trip count varies, without those of a few constant iterations. An epilogue loop shares the iterations of its
-/// main loop. None if there is no pipelined loop.
+/// The bounds of pipelined loops, without loops of few constant iterations. A main loop and its epilogue loop count as one loop.
+/// `None` if there is no pipelined loop.
 fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     let body = &function.body;
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
@@ -372,19 +379,20 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
         Some(Core::For { lower, upper, step, unsigned, .. }) => ([*lower, *upper, *step], *unsigned),
         _ => unreachable!("only `for` loops are pipelined"),
     };
-    let first_parts = first_parts(function);
-    let has_rest: BTreeSet<OpId> = first_parts.values().copied().collect();
+    let main_loops = main_loops(function);
+    let has_epilogue: BTreeSet<OpId> = main_loops.values().copied().collect();
     let of = |&op: &OpId| {
         let ([_, upper, step], unsigned) = bounds(op);
-        let lower = lower_of(function, first_parts.get(&op).copied().unwrap_or(op));
+        let lower = lower_of(function, main_loops.get(&op).copied().unwrap_or(op));
         let bounds = Bounds::of(function, [lower, upper, step], unsigned);
-        (!bounds.are_few()).then_some(bounds)
+        (!bounds.is_short()).then_some(bounds)
     };
-    let ends = pipelined.iter().filter(|op| !has_rest.contains(op));
-    (!pipelined.is_empty()).then(|| ends.filter_map(of).collect())
+    let last_loops = pipelined.iter().filter(|op| !has_epilogue.contains(op));
+    (!pipelined.is_empty()).then(|| last_loops.filter_map(of).collect())
 }
 
-/// For each scheduled loop, the buffers into which copies prefetch. Each has a stage for every iteration in flight.
+/// For each scheduled loop, the buffers into which copies prefetch. The error is the message for a buffer that lacks a stage for an
+/// iteration in flight.
 fn staged_buffers(
     function: &Function,
     schedules: &[&LoopSchedule],
@@ -394,24 +402,24 @@ fn staged_buffers(
     let loops: Vec<OpId> = body.walk(function.region).into_iter().filter(is_loop).collect();
     let mut staged_buffers = BTreeMap::new();
     for schedule in schedules {
-        let Some(&at) = loops.get(schedule.index as usize) else { continue };
+        let Some(&for_op) = loops.get(schedule.index as usize) else { continue };
         let Some(block): Option<Block> = crate::loop_body(function, schedule.index) else { continue };
         let ops = &body.blocks[block].ops;
-        let mut own = BTreeSet::new();
+        let mut prefetched = BTreeSet::new();
         for entry in &schedule.entries {
             let copied = ops.get(entry.op as usize).and_then(|op| body.ops[*op].kind.effects().copied_to());
             let ahead = schedule.last_stage() - entry.stage;
             let Some(buffer) = copied.filter(|_| ahead > 0) else { continue };
             // An MMA in flight still reads while the next iteration computes.
-            let late = schedule.in_flight && read_by_mmas(function, block, buffer);
-            let in_flight = u64::from(ahead) + 1 + u64::from(late);
+            let mma_in_flight = schedule.in_flight && read_by_mmas(function, block, buffer);
+            let in_flight = u64::from(ahead) + 1 + u64::from(mma_in_flight);
             let depth = function.attrs.placements[buffer].depth;
             if u64::from(depth) < in_flight {
                 return Err(format!("{buffer} has {depth} stages, but is filled {ahead} iterations ahead and needs {in_flight}"));
             }
-            own.insert(buffer);
+            prefetched.insert(buffer);
         }
-        staged_buffers.insert(at, own);
+        staged_buffers.insert(for_op, prefetched);
     }
     Ok(staged_buffers)
 }

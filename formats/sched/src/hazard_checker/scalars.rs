@@ -36,16 +36,17 @@ impl<'a> Scalars<'a> {
     }
 
     /// Returns whether a loop runs another iteration; `like` has the type of its counter.
-    pub(super) fn goes_on(&self, like: &Value, unsigned: bool, at: u64, to: u64) -> bool {
+    pub(super) fn has_next_iteration(&self, like: &Value, unsigned: bool, at: u64, to: u64) -> bool {
         let scalar = carrier(self.function, *like);
-        order(scalar, unsigned, at) < order(scalar, unsigned, to)
+        as_number(scalar, unsigned, at) < as_number(scalar, unsigned, to)
     }
     /// The loop counter in the next iteration.
     pub(super) fn next(&self, like: &Value, at: u64, step: u64) -> u64 {
         truncated(carrier(self.function, *like), at.wrapping_add(step))
     }
 
-    /// The kind of an access that depends on a scalar. If the scalar is unknown, the access need not read the earlier content.
+    /// The kind of an access, after evaluation of the scalar that [`AccessKind::WritesIf`] names. If the scalar is unknown, the
+    /// checker assumes that the access does not read the old content.
     pub(super) fn access_kind(&self, access_kind: AccessKind) -> AccessKind {
         let AccessKind::WritesIf(value) = access_kind else { return access_kind };
         match self.get(&value) {
@@ -82,7 +83,7 @@ pub(super) fn carrier(function: &Function, value: Value) -> Scalar {
 }
 
 /// The number that the bits of a loop counter represent.
-pub(super) fn order(scalar: Scalar, unsigned: bool, bits: u64) -> i128 {
+pub(super) fn as_number(scalar: Scalar, unsigned: bool, bits: u64) -> i128 {
     if unsigned { i128::from(bits) } else { i128::from(scalar.sign_extend(bits)) }
 }
 

@@ -37,49 +37,50 @@ const MAX_GROUPS: u32 = 1 << 16;
 /// Maximum stages of a schedule: each needs a stage of a staged buffer, and thus shared memory.
 const MAX_STAGES: u32 = 64;
 
-/// Checks all rules but hazards, which [`crate::hazard_checker::module`] checks.
-pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
+/// Checks all rules but hazards, which [`crate::hazard_checker::check_module`] checks.
+pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::of(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
     let Module { layouts, globals, functions, .. } = module;
-    tileas::verify::program(layouts, globals, functions, warp_roles::parts, envelope)?;
+    tileas::verify::program(layouts, globals, functions, warp_roles::role_regions, envelope)?;
     functions.iter().try_for_each(|function| {
         let refuse =
             |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
         if phase >= Phase::Alloc {
-            placements(&function.attrs, target)
-                .and_then(|()| crate::clc_responses::are_apart(function))
+            check_placements(&function.attrs, target)
+                .and_then(|()| crate::clc_responses::check_no_overlap(function))
                 .map_err(|message| refuse("SC006", message))?;
         }
-        warp_roles::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
-        warp_roles::pipelines(function, target).map_err(|message| refuse("SC010", message))?;
-        warp_roles::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
-        let runs = warp_roles::executing_roles(function);
-        pieces(function, layouts, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
-        versioned_rules(function, phase, layouts, target).map_err(|(loc, message)| {
+        warp_roles::check_roles(function, phase, target).map_err(|message| refuse("SC009", message))?;
+        warp_roles::check_pipelines(function, target).map_err(|message| refuse("SC010", message))?;
+        warp_roles::check_bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
+        let roles = warp_roles::executing_roles(function);
+        check_per_k_step_loads(function, layouts, phase)
+            .map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
+        check_marked_ops(function, phase, layouts, target).map_err(|(loc, message)| {
             let refused = Diagnostic::unsupported("SC011", message).at_loc(&envelope.debug, loc);
             let func = format!("func {}", function.name);
             if refused.place.is_some() { refused.note(format!("in {func}")) } else { refused.at(Place::Entity(func)) }
         })?;
         if phase == Phase::Materialize {
-            let around =
-                crate::heap_and_print_rules::stands_around(function).and_then(|()| crate::tma_store_order::are_in_order(function));
-            around.map_err(|(loc, message)| {
+            let order_rules =
+                crate::heap_and_print_rules::check_order(function).and_then(|()| crate::tma_store_order::check_waits(function));
+            order_rules.map_err(|(loc, message)| {
                 Diagnostic::invalid("SC012", format!("in '{}': {message}", function.name)).at_loc(&envelope.debug, loc)
             })?;
         }
         function.body.ops.iter().try_for_each(|(id, op)| {
-            let rule = synchronisation(function, phase, op, runs[id.0 as usize]);
+            let rule = check_op(function, phase, op, roles[id.0 as usize]);
             rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
         })
     })?;
-    module.schedules.iter().try_for_each(|schedule| table(module, phase, schedule))?;
+    module.schedules.iter().try_for_each(|schedule| check_schedule(module, phase, schedule))?;
     Ok(phase)
 }
 
-/// Checks a schedule as a table. Once the schedule is applied, its loop no longer exists.
-fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
+/// Checks the table of a schedule. In phase materialize the loop no longer exists, so only the entries are checked.
+fn check_schedule(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     let rule = || -> Rule {
         let function = module.functions.iter().find(|function| function.name == schedule.function);
         let function = function.ok_or("there is no such function")?;
@@ -103,7 +104,11 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
 }
 
 /// Checks that per-K-step loads are equivalent to loads of full tiles.
-fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) -> std::result::Result<(), (Loc, String)> {
+fn check_per_k_step_loads(
+    function: &Function,
+    layouts: &Arena<LayoutId, Layout>,
+    phase: Phase,
+) -> std::result::Result<(), (Loc, String)> {
     let body = &function.body;
     let (uses, blocks) = (body.use_counts(function.region), body.op_blocks());
     let per_k_step = |op: &OpNode<Op>| matches!(op.kind, Op::Core(tileas::Op::SharedLoad { per_k_step: true, .. }));
@@ -113,13 +118,13 @@ fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) 
             return Err(refuse(format!("there are no per-K-step loads in phase {}", phase.name())));
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
-        crate::lazy_fragments::refused(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
+        crate::lazy_fragments::check(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
     }
     Ok(())
 }
 
 /// Checks packed, versioned and prefetched ops.
-fn versioned_rules(
+fn check_marked_ops(
     function: &Function,
     phase: Phase,
     layouts: &Arena<LayoutId, Layout>,
@@ -130,16 +135,16 @@ fn versioned_rules(
     for (id, op) in function.body.ops.iter() {
         let rule = match &op.kind {
             Op::Core(Program::SharedLoad { prefetch_next: true, .. }) => {
-                let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::refused(function, block));
+                let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::check(function, block));
                 rule.map_err(|why| format!("it cannot be prefetched: {why}"))
             }
-            Op::Pairs { .. } => crate::packed_ops::refused(function, layouts, op, target),
+            Op::Pairs { .. } => crate::packed_ops::check(function, layouts, op, target),
             Op::Core(
                 Program::LoadView { versioned: true, .. }
                 | Program::StoreView { versioned: true, .. }
                 | Program::ReduceView { versioned: true, .. }
                 | Program::CopyView { versioned: true, .. },
-            ) => crate::versioned_accesses::refused(function, op)
+            ) => crate::versioned_accesses::check(function, op)
                 .map_err(|why| format!("versioned: it cannot have a version without bounds checks: {why}")),
             _ => continue,
         };
@@ -152,7 +157,7 @@ fn versioned_rules(
 }
 
 /// Checks that a function's TMEM columns are a valid allocation, and that as many CTAs as the occupancy requires can allocate them.
-fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
     let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
     require(columns.is_power_of_two() && (MIN_ALLOCATED_COLUMNS..=most).contains(&columns), || {
@@ -174,12 +179,12 @@ fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
 }
 
 /// Every buffer is inside the function's memory and aligned.
-fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
     require(placed == buffers, || format!("{placed} of {buffers} buffers have a placement"))?;
     let most = tileas::budget::shared_memory(target);
     require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
-    tensor_memory(attrs, target)?;
+    check_tensor_memory(attrs, target)?;
     for (buffer, info) in attrs.program.buffers.iter() {
         let place = attrs.placements[buffer];
         require(place.depth > 0, || format!("{buffer} has no stage"))?;
@@ -199,18 +204,18 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     Ok(())
 }
 
-/// The rules of ops that `.as` does not have.
-fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
+/// The rules for the ops of `.sched`, and for the properties of `.as` ops that depend on the phase.
+fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
         Op::Core(program) => {
-            warp_roles::program_op(attrs, program, warp_role)?;
-            return in_program(function, phase, &program.effects());
+            warp_roles::check_program_op(attrs, program, warp_role)?;
+            return check_program_op_in_phase(function, phase, &program.effects());
         }
         Op::Pairs { .. } => return Ok(()),
         Op::WarpRole { .. } => Ok(()),
         Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. } => {
-            warp_roles::pipeline_op(function, &op.kind, warp_role)
+            warp_roles::check_pipeline_step(function, &op.kind, warp_role)
         }
         Op::Barrier { id, threads } if !attrs.warp_roles.is_empty() => {
             let own = warp_role.map(|warp_role| (warp_role.barrier(), attrs.warp_roles[warp_role].threads()));
@@ -233,9 +238,9 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
         }
         Op::CopyWait { pending } => require(*pending < MAX_GROUPS, || "the limit on groups in flight is lower".into()),
         Op::GroupWait { pending, accumulators } => {
-            let whole = accumulators.is_empty() || *pending == 0;
-            let tiles = accumulators.iter().all(|sum| matches!(function.body.ty(*sum), Type::Tile { .. }));
-            require(whole && tiles, || "accumulators are tiles, and complete only with `pending: 0`".into())
+            let waits_for_all = accumulators.is_empty() || *pending == 0;
+            let tiles = accumulators.iter().all(|value| matches!(function.body.ty(*value), Type::Tile { .. }));
+            require(waits_for_all && tiles, || "accumulators are tiles, and complete only with `pending: 0`".into())
         }
     };
     own?;
@@ -243,10 +248,10 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
     require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
 }
 
-/// Properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and MMAs in flight.
-fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
-    let flies = effects.completes == Completes::WithMmaGroup;
-    require(!flies || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
+/// The rules for properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and MMAs in flight.
+fn check_program_op_in_phase(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
+    let in_flight = effects.completes == Completes::WithMmaGroup;
+    require(!in_flight || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
     for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {
         // Buffers are marked as staged before any access names a stage.
         let staged_buffer = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;

@@ -14,14 +14,14 @@ use tileas::verify::ExecutedRegion;
 use tileas::{MmaAtom, Type};
 
 /// Warps of a warp group, which set registers and issue MMAs together.
-const GROUP: u32 = 4;
+const WARPS_PER_GROUP: u32 = 4;
 /// Maximum arrivals that an mbarrier can count.
 const MAX_ARRIVALS: u32 = (1 << 20) - 1;
 /// Maximum bytes that an mbarrier can count.
 const MAX_BYTES: u64 = (1 << 20) - 1;
 
 /// The regions that warp roles execute, with their warps.
-pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
+pub(super) fn role_regions(function: &Function) -> Vec<ExecutedRegion> {
     let part = |op: &Op| match op {
         Op::WarpRole { role: warp_role, body } => {
             Some((*body, function.attrs.warp_roles.get(*warp_role).map_or(0, |info| info.warps)))
@@ -33,19 +33,20 @@ pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
 
 /// For each op, the warp role whose body contains it.
 pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
-    let mut runs = vec![None; function.body.ops.len()];
+    let mut roles = vec![None; function.body.ops.len()];
     for op in function.body.ops.values() {
         if let Op::WarpRole { role: warp_role, body } = &op.kind {
-            function.body.walk(*body).into_iter().for_each(|op| runs[op.0 as usize] = Some(*warp_role));
+            function.body.walk(*body).into_iter().for_each(|op| roles[op.0 as usize] = Some(*warp_role));
         }
     }
-    runs
+    roles
 }
 
-pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule {
+/// Checks the table of warp roles: names, warps and registers.
+pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> Rule {
     let FunctionAttrs { warp_roles, pipelines, program, .. } = &function.attrs;
-    let there = phase == Phase::Materialize || warp_roles.is_empty() && pipelines.is_empty();
-    require(there, || format!("there are no warp roles and no pipelines in phase {}", phase.name()))?;
+    let is_allowed = phase == Phase::Materialize || warp_roles.is_empty() && pipelines.is_empty();
+    require(is_allowed, || format!("there are no warp roles and no pipelines in phase {}", phase.name()))?;
     require((warp_roles.len() as u32) < BARRIERS, || {
         format!("each warp role has a barrier, and there are {BARRIERS} with the CTA's")
     })?;
@@ -60,24 +61,25 @@ pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule 
         let names = warp_roles.values().filter(|other| other.name == info.name).count();
         require(names == 1 && !info.name.is_empty(), || format!("{warp_role} has no name of its own"))?;
     }
-    registers(&function.attrs, target)
+    check_registers(&function.attrs, target)
 }
 
-/// Whole warp groups set their registers (`setmaxnreg`), and all together use no more than the CTA has at launch.
-fn registers(attrs: &FunctionAttrs, target: Target) -> Rule {
-    let given = |warp: u32| attrs.warp_roles.values().find(|info| covers(info, warp)).and_then(|info| info.registers);
+/// All warps of a warp group set the same register count (`setmaxnreg`), and the warps of the CTA use no more registers than at
+/// launch.
+fn check_registers(attrs: &FunctionAttrs, target: Target) -> Rule {
+    let registers_of_warp = |warp: u32| attrs.warp_roles.values().find(|info| covers(info, warp)).and_then(|info| info.registers);
     let warps = attrs.program.warps;
-    if (0..warps).all(|warp| given(warp).is_none()) {
+    if (0..warps).all(|warp| registers_of_warp(warp).is_none()) {
         return Ok(());
     }
     require(tileas::budget::has_setmaxnreg(target), || format!("{target} cannot move registers between warps"))?;
     let mut sum = 0;
     let launched = attrs.launch_registers(target);
-    for first in (0..warps).step_by(GROUP as usize) {
-        let group: Vec<Option<u32>> = (first..warps.min(first + GROUP)).map(given).collect();
-        let alike = group.len() == GROUP as usize && group.iter().all(|other| *other == group[0]);
-        require(alike || group.iter().all(Option::is_none), || {
-            format!("warps {first} to {} of one warp group have different register counts", first + GROUP - 1)
+    for first in (0..warps).step_by(WARPS_PER_GROUP as usize) {
+        let group: Vec<Option<u32>> = (first..warps.min(first + WARPS_PER_GROUP)).map(registers_of_warp).collect();
+        let is_uniform = group.len() == WARPS_PER_GROUP as usize && group.iter().all(|other| *other == group[0]);
+        require(is_uniform || group.iter().all(Option::is_none), || {
+            format!("warps {first} to {} of one warp group have different register counts", first + WARPS_PER_GROUP - 1)
         })?;
         let own = group[0].unwrap_or(launched);
         require(group[0].is_none() || own.is_multiple_of(8) && (24..=256).contains(&own), || {
@@ -93,8 +95,9 @@ fn covers(info: &WarpRoleInfo, warp: u32) -> bool {
     (info.first_warp..info.first_warp + info.warps).contains(&warp)
 }
 
-/// Every pipeline has buffers, stages and barriers of its own. If threads fill it, it may have no buffers and only signal.
-pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
+/// Checks the table of pipelines. No two pipelines share buffers or barriers. A pipeline that threads fill may have no buffers and
+/// only signal.
+pub(super) fn check_pipelines(function: &Function, target: Target) -> Rule {
     let attrs = &function.attrs;
     let mut taken: Vec<(u64, u64)> = Vec::new();
     if !attrs.pipelines.is_empty() {
@@ -104,7 +107,7 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
         });
         taken.extend(places);
     }
-    crate::cta_pairs::refused(function).map_err(|why| format!("the CTAs cannot be a pair: {why}"))?;
+    crate::cta_pairs::check(function).map_err(|why| format!("the CTAs cannot be a pair: {why}"))?;
     let mut in_pipeline = BTreeSet::new();
     for (pipeline, info) in attrs.pipelines.iter() {
         let PipelineInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain, multicast } = info;
@@ -122,7 +125,7 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
         })?;
         for buffer in multicast.iter().flatten() {
             let own = require(buffers.contains(buffer), || format!("{pipeline}: {buffer} is none of its buffers"));
-            let can = own.and_then(|()| crate::multicast::refused(function, info, *buffer, target).map_err(Into::into));
+            let can = own.and_then(|()| crate::multicast::check(function, info, *buffer, target).map_err(Into::into));
             can.map_err(|why| format!("{pipeline}: the cluster cannot multicast into {buffer}: {why}"))?;
         }
         for buffer in buffers {
@@ -148,7 +151,7 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
 
 /// The bodies are at the end of the function, one for each warp role, in the order of the table. Code before them computes common
 /// scalars and views; code inside a body ends in a `return` at the body's end.
-pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, String)> {
+pub(super) fn check_bodies(function: &Function) -> std::result::Result<(), (Loc, String)> {
     let (body, warp_roles) = (&function.body, &function.attrs.warp_roles);
     let top = &body.blocks[function.entry()].ops;
     let is_body = |op: &OpId| matches!(body.ops[*op].kind, Op::WarpRole { .. });
@@ -191,23 +194,23 @@ pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, Strin
     Ok(())
 }
 
-/// Whole warp groups issue wgmma ops and access tensor memory.
-pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
+/// The warps of a role that issues wgmma ops or accesses tensor memory start at a warp-group boundary.
+pub(super) fn check_program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
     let Some(warp_role) = warp_role else { return Ok(()) };
-    let whole = attrs.warp_roles[warp_role].first_warp.is_multiple_of(GROUP);
+    let is_aligned = attrs.warp_roles[warp_role].first_warp.is_multiple_of(WARPS_PER_GROUP);
     // Four warps together also cover all lanes of tensor memory.
-    let together = matches!(
+    let needs_warp_group = matches!(
         op,
         tileas::Op::Mma { atom: MmaAtom::Group(_), .. }
             | tileas::Op::TmemLoad { .. }
             | tileas::Op::TmemStore { .. }
             | tileas::Op::TmemScale { .. }
     );
-    require(whole || !together, || format!("the warps of {warp_role} are not whole warp groups"))
+    require(is_aligned || !needs_warp_group, || format!("the warps of {warp_role} are not whole warp groups"))
 }
 
 /// A pipeline step belongs to a role on that side of the pipeline, and names a stage if there are several.
-pub(super) fn pipeline_op(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
+pub(super) fn check_pipeline_step(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
     let number = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
     let (pipeline, stage, phase, produces) = match op {
         Op::PipelineAcquire { pipeline, stage, phase } => (pipeline, stage, Some(phase), true),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// The largest divisor that is recorded; also the divisor of zero.
-pub(super) const MOST: u64 = 1 << 62;
+pub(super) const MAX_DIVISOR: u64 = 1 << 62;
 
 /// The structure of a tile along one dimension, in groups that start at multiples of their length (compare Triton's `AxisInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,7 @@ pub struct AxisInfo {
     pub constancy: u64,
 }
 
+/// All facts about a tile or scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Bounds of every element as a signed number, both included.
@@ -78,22 +79,22 @@ impl Info {
         }
     }
 
-    /// Refines each kind of fact by the others.
-    pub(super) fn sharpen(mut self, shape: &Shape) -> Info {
+    /// Strengthens each kind of fact by what the other kinds imply.
+    pub(super) fn refine(mut self, shape: &Shape) -> Info {
         if let Some(value) = self.constant() {
             return Info::splat(value, shape);
         }
-        let single = self.axes.iter().map(|axis| axis.divisor_at(1, 1)).max().unwrap_or(1);
-        self.divisor = self.divisor.max(single);
+        let axis_divisor = self.axes.iter().map(|axis| axis.divisor_at(1, 1)).max().unwrap_or(1);
+        self.divisor = self.divisor.max(axis_divisor);
         for axis in &mut self.axes {
             axis.divisibility = axis.divisibility.max(self.divisor);
         }
         self
     }
 
-    /// The contiguity along a dimension of the same numbers in a wider type. A group that may wrap around the greatest number of
-    /// the narrow type is shortened to a length at which it cannot.
-    pub(super) fn unbroken(&self, dim: usize, elem: Elem) -> u64 {
+    /// The contiguity along a dimension after a conversion to a wider type. A group that may wrap around the greatest number of the
+    /// narrow type is shortened to a length at which it cannot.
+    pub(super) fn contiguity_if_widened(&self, dim: usize, elem: Elem) -> u64 {
         let axis = self.axes[dim];
         let (low, high) = full_range(elem);
         let may_wrap = self.range == (low, high);
@@ -116,5 +117,5 @@ fn scalar_range(scalar: Scalar) -> (i64, i64) {
 
 /// The greatest power of two that divides a number.
 pub(super) fn power_dividing(value: u64) -> u64 {
-    if value == 0 { MOST } else { (1 << value.trailing_zeros()).min(MOST) }
+    if value == 0 { MAX_DIVISOR } else { (1 << value.trailing_zeros()).min(MAX_DIVISOR) }
 }

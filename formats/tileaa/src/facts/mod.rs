@@ -9,8 +9,8 @@ mod table;
 mod transfer;
 
 pub use info::{AxisInfo, Info, full_range};
-pub(crate) use table::unfounded;
-pub use table::{Known, table};
+pub(crate) use table::first_underivable;
+pub use table::{ValueFacts, table};
 
 use crate::{Function, Op, Type};
 use base::Value;
@@ -20,7 +20,8 @@ use core_dialect::rules::OpParents;
 use core_dialect::tile::{Elem, Shape};
 use transfer::Operand;
 
-/// The facts about a memref: divisors of its base (in bytes), sizes and strides (in elements).
+/// The facts about a memref. `base`, `sizes` and `strides` are divisors: of its base address (in bytes), its sizes and its strides
+/// (in elements).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemRefFacts {
     pub base: u64,
@@ -37,16 +38,18 @@ pub struct Facts<'a> {
     infos: Vec<Option<Info>>,
 }
 
-/// How often a carried value may change before the analysis gives up its range, and before it gives up all its facts.
-const PATIENCE: (u32, u32) = (2, 12);
-/// Limit on the iterations of the analysis. Nested loops may take as many as they are deep; beyond the limit carried values have no
-/// facts.
-const ITERATIONS: usize = 64;
+/// How often the facts about a loop-carried value may change before the analysis widens its range to that of the type.
+const MAX_CHANGES_BEFORE_WIDENING: u32 = 2;
+/// How often the facts about a loop-carried value may change before the analysis drops all of them.
+const MAX_CHANGES: u32 = 12;
+/// Limit on the iterations of the analysis. A loop nest may need as many as it is deep. Beyond the limit, loop-carried values have
+/// no facts.
+const MAX_ITERATIONS: usize = 64;
 
 impl<'a> Facts<'a> {
     pub fn of(function: &'a Function) -> Facts<'a> {
         let count = function.body.values.len();
-        let mut deriver = Deriver {
+        let mut analysis = FactAnalysis {
             function,
             infos: vec![None; count],
             changes: vec![0; count],
@@ -54,20 +57,20 @@ impl<'a> Facts<'a> {
             changed: false,
         };
         for &param in function.params() {
-            deriver.infos[param.0 as usize] = deriver.unknown(param);
+            analysis.infos[param.0 as usize] = analysis.unknown(param);
         }
         let order = function.body.walk(function.region);
-        for round in 0.. {
-            if round == ITERATIONS {
-                order.iter().for_each(|op| deriver.give_up(*op));
+        for iteration in 0.. {
+            if iteration == MAX_ITERATIONS {
+                order.iter().for_each(|op| analysis.drop_facts(*op));
             }
-            deriver.changed = false;
-            order.iter().for_each(|op| deriver.op(*op));
-            if !deriver.changed {
+            analysis.changed = false;
+            order.iter().for_each(|op| analysis.op(*op));
+            if !analysis.changed {
                 break;
             }
         }
-        Facts { function, infos: deriver.infos }
+        Facts { function, infos: analysis.infos }
     }
 
     /// All facts about a tile or scalar.
@@ -121,15 +124,17 @@ impl<'a> Facts<'a> {
     }
 }
 
-struct Deriver<'a> {
+/// The state of the data-flow analysis. `infos` and `changes` are indexed by value id.
+struct FactAnalysis<'a> {
     function: &'a Function,
     infos: Vec<Option<Info>>,
+    /// How often the facts about a value have changed.
     changes: Vec<u32>,
     nesting: OpParents,
     changed: bool,
 }
 
-impl Deriver<'_> {
+impl FactAnalysis<'_> {
     fn tile(&self, value: Value) -> Option<(Elem, &Shape)> {
         self.function.body.ty(value).tile()
     }
@@ -164,9 +169,9 @@ impl Deriver<'_> {
         }
         let changes = &mut self.changes[to.0 as usize];
         *changes += 1;
-        if *changes > PATIENCE.1 {
+        if *changes > MAX_CHANGES {
             joined = Info::unknown(elem, &shape);
-        } else if *changes > PATIENCE.0 {
+        } else if *changes > MAX_CHANGES_BEFORE_WIDENING {
             let old = self.infos[to.0 as usize].as_ref().map_or(full, |info| info.range);
             if joined.range.0 < old.0 {
                 joined.range.0 = full.0;
@@ -178,6 +183,7 @@ impl Deriver<'_> {
         self.set(to, Some(joined));
     }
 
+    /// Merges the facts of forwarded values into those of their destinations.
     fn flow(&mut self, from: &[Value], to: &[Value]) {
         for (&from, &to) in from.iter().zip(to) {
             self.flow_info(self.info(from).cloned(), to);
@@ -191,7 +197,7 @@ impl Deriver<'_> {
         let target = self.nesting.target[op.0 as usize].map(|target| &function.body.ops[target]);
         match &node.kind {
             Op::Core(Core::For { lower, upper, step, init, body, unsigned }) => {
-                self.index(args(*body)[0], *lower, *upper, *step, *unsigned);
+                self.set_loop_index(args(*body)[0], *lower, *upper, *step, *unsigned);
                 self.flow(init, &args(*body)[1..]);
                 self.flow(init, &node.results);
             }
@@ -217,7 +223,7 @@ impl Deriver<'_> {
                 args(*body).iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
                 self.unknown_results(op);
             }
-            Op::Core(Core::MemRefShape { memref }) => self.shape(op, *memref),
+            Op::Core(Core::MemRefShape { memref }) => self.set_memref_shape(op, *memref),
             Op::Core(Core::ViewShape { .. }) => {
                 for &result in &node.results {
                     let info = self.unknown(result).map(|info| Info { range: (0, info.range.1), ..info });
@@ -233,7 +239,7 @@ impl Deriver<'_> {
     }
 
     /// Drops all facts about the results and carried values of a branch or loop.
-    fn give_up(&mut self, op: OpId) {
+    fn drop_facts(&mut self, op: OpId) {
         let function = self.function;
         let carried = match &function.body.ops[op].kind {
             Op::Core(Core::For { body, .. }) => &function.body.blocks[function.body.block_of(*body)].args[1..],
@@ -252,7 +258,7 @@ impl Deriver<'_> {
         }
     }
 
-    /// The facts about the result of a pure op, once all its operands have facts.
+    /// Sets the facts about the result of a pure op, once all its operands have facts.
     fn compute(&mut self, core: &Core, result: Value) {
         let body = &self.function.body;
         let Type::Tile { elem, shape } = body.ty(result) else { return };
@@ -270,20 +276,20 @@ impl Deriver<'_> {
         }
     }
 
-    /// The index of a counted loop: from the lower bound in steps, below the upper bound.
-    fn index(&mut self, index: Value, lower: Value, upper: Value, step: Value, unsigned: bool) {
+    /// Sets the facts about the index of a `for`: it starts at the lower bound and stays below the upper bound.
+    fn set_loop_index(&mut self, index: Value, lower: Value, upper: Value, step: Value, unsigned: bool) {
         let (Some(low), Some(high), Some(stride)) = (self.info(lower), self.info(upper), self.info(step)) else { return };
         let Some((elem, _)) = self.tile(index) else { return };
-        let signed_is_right = !unsigned || low.range.0 >= 0 && high.range.0 >= 0;
+        let signed_order_holds = !unsigned || low.range.0 >= 0 && high.range.0 >= 0;
         let last = high.range.1.saturating_sub(1);
-        let range = if signed_is_right && low.range.0 <= last { (low.range.0, last) } else { full_range(elem) };
+        let range = if signed_order_holds && low.range.0 <= last { (low.range.0, last) } else { full_range(elem) };
         let divisor = low.divisor.min(stride.divisor);
-        let info = Info { range, divisor, axes: Default::default() }.sharpen(&Shape::new());
+        let info = Info { range, divisor, axes: Default::default() }.refine(&Shape::new());
         self.set(index, Some(info));
     }
 
-    /// The extents of a memref are the operands of its defining op.
-    fn shape(&mut self, op: OpId, memref: Value) {
+    /// Sets the facts about the results of `memref_shape`: the sizes of the op that defines the memref.
+    fn set_memref_shape(&mut self, op: OpId, memref: Value) {
         let function = self.function;
         let known = Facts { function, infos: std::mem::take(&mut self.infos) };
         let facts = known.memref(memref);

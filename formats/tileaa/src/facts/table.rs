@@ -1,4 +1,4 @@
-//! The table of facts in a file. It claims no more than the analysis can derive again.
+//! The table of facts in a file. The verifier accepts only facts that the analysis derives again from the ops.
 
 use super::{AxisInfo, Facts, Info, full_range};
 use crate::{Function, Op};
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 /// The facts about one value that go beyond its type and its defining op.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct ValueFacts {
     pub value: Value,
-    /// In bytes for pointers; left out if it is 1.
+    /// A divisor of every element, in bytes for pointers; none if it is 1.
     pub divisor: Option<u64>,
-    /// Left out if it is the full range of the type.
+    /// Bounds of every element, both included; none for the full range of the type.
     pub range: Option<(i64, i64)>,
-    /// One for each dimension; left out if no dimension has facts.
+    /// One for each dimension; empty if no dimension has facts.
     pub axes: Vec<AxisInfo>,
 }
 
-/// The table of a function.
-pub fn table(function: &Function) -> Vec<Known> {
+/// Computes the table of a function.
+pub fn table(function: &Function) -> Vec<ValueFacts> {
     let facts = Facts::of(function);
     let known = function.body.values.iter().filter_map(|(value, node)| {
         let (elem, _) = node.ty.tile()?;
@@ -28,36 +28,36 @@ pub fn table(function: &Function) -> Vec<Known> {
         if matches!(op, Some(Op::Core(Core::Constant { .. }))) {
             return None;
         }
-        let known = Known {
+        let known = ValueFacts {
             value,
             divisor: (info.divisor > 1).then_some(info.divisor),
             range: (info.range != full_range(elem)).then_some(info.range),
             axes: if info.axes.iter().all(|axis| *axis == AxisInfo::UNKNOWN) { Vec::new() } else { info.axes.to_vec() },
         };
-        let says_something = known.divisor.is_some() || known.range.is_some() || !known.axes.is_empty();
-        says_something.then_some(known)
+        let has_facts = known.divisor.is_some() || known.range.is_some() || !known.axes.is_empty();
+        has_facts.then_some(known)
     });
     known.collect()
 }
 
 /// The first value for which a table claims more than the analysis derives.
-pub(crate) fn unfounded(function: &Function, table: &[Known]) -> Option<Value> {
+pub(crate) fn first_underivable(function: &Function, table: &[ValueFacts]) -> Option<Value> {
     if table.is_empty() {
         return None;
     }
     let facts = Facts::of(function);
-    let known = |claim: &&Known| {
+    let exceeds_analysis = |claim: &&ValueFacts| {
         let in_function = (claim.value.0 as usize) < function.body.values.len();
         !in_function || !facts.info(claim.value).is_some_and(|info| implies(info, claim))
     };
-    table.iter().find(known).map(|claim| claim.value)
+    table.iter().find(exceeds_analysis).map(|claim| claim.value)
 }
 
-fn implies(info: &Info, claim: &Known) -> bool {
+fn implies(info: &Info, claim: &ValueFacts) -> bool {
     let divides = claim.divisor.is_none_or(|divisor| divisor.is_power_of_two() && divisor <= info.divisor);
     let within = claim.range.is_none_or(|(low, high)| low <= info.range.0 && info.range.1 <= high);
-    let counted = claim.axes.is_empty() || claim.axes.len() == info.axes.len();
-    divides && within && counted && claim.axes.iter().zip(&info.axes).all(|(claim, known)| axis_implies(*known, *claim))
+    let rank_fits = claim.axes.is_empty() || claim.axes.len() == info.axes.len();
+    divides && within && rank_fits && claim.axes.iter().zip(&info.axes).all(|(claim, known)| axis_implies(*known, *claim))
 }
 
 fn axis_implies(known: AxisInfo, claim: AxisInfo) -> bool {

@@ -1,7 +1,7 @@
 //! Transfer functions: the facts about an op's result from those about its operands.
 
-use super::info::{AxisInfo, Info, MOST, full_range, power_dividing};
-use core_dialect::core_ops::{Core, Fact, RANKS};
+use super::info::{AxisInfo, Info, MAX_DIVISOR, full_range, power_dividing};
+use core_dialect::core_ops::{CLUSTER_SIZES, Core, Fact};
 use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
@@ -9,7 +9,7 @@ use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, S
 /// Upper bound of tile block indices along each axis.
 const GRID_LIMIT: i64 = 1 << 24;
 
-/// The facts about an operand, with its type.
+/// An operand: the facts about it, and its type.
 #[derive(Clone, Copy)]
 pub(super) struct Operand<'a> {
     pub(super) info: &'a Info,
@@ -27,7 +27,7 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
         (Core::BlockId { .. } | Core::ClcBlockId { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
         (Core::BlockCount { .. }, _) => Info::equal((1, GRID_LIMIT - 1), 1, shape),
         (Core::ClcBlockCount {}, _) => Info::equal((1, i64::from(i32::MAX)), 1, shape),
-        (Core::ClusterRank {}, _) => Info::equal((0, i64::from(RANKS[1]) - 1), 1, shape),
+        (Core::ClusterRank {}, _) => Info::equal((0, i64::from(CLUSTER_SIZES[1]) - 1), 1, shape),
         (Core::Assume { fact, .. }, [x]) => assume(fact, x),
         (Core::Broadcast { .. }, [x]) => broadcast(x, shape),
         (Core::Reshape { .. }, [x]) => reshape(x, shape),
@@ -35,7 +35,7 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
             Info { axes: order.iter().map(|dim| x.info.axes[*dim as usize]).collect(), ..x.info.clone() }
         }
         (Core::Offset { .. }, [ptr, offset]) => self::offset(ptr, offset),
-        (Core::PtrCast { .. } | Core::IntToPtr { .. } | Core::PtrToInt { .. }, [x]) => readdressed(x, elem),
+        (Core::PtrCast { .. } | Core::IntToPtr { .. } | Core::PtrToInt { .. }, [x]) => cast_address(x, elem),
         (Core::Select { .. }, [cond, yes, no]) => select(cond, yes, no),
         (Core::Compare { kind, .. }, [lhs, rhs]) => compare(*kind, lhs, rhs, shape),
         (Core::Convert { kind, .. }, [x]) if is_int => convert(*kind, x, elem),
@@ -43,7 +43,7 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
         (core, operands) if core.is_elementwise() && !operands.is_empty() => constant_along(operands, unknown()),
         _ => unknown(),
     };
-    info.sharpen(shape)
+    info.refine(shape)
 }
 
 fn constant(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
@@ -53,7 +53,7 @@ fn constant(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
             let numbers = || all.iter().map(|bits| scalar.sign_extend(*bits));
             let mut info = Info::unknown(Elem::Scalar(scalar), shape);
             info.range = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
-            info.divisor = numbers().map(|number| power_dividing(number as u64)).min().unwrap_or(MOST);
+            info.divisor = numbers().map(|number| power_dividing(number as u64)).min().unwrap_or(MAX_DIVISOR);
             info
         }
     }
@@ -61,7 +61,7 @@ fn constant(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
 
 fn iota(shape: &Shape, elem: Elem) -> Info {
     let extent = u64::from(shape[0]);
-    let axis = AxisInfo { contiguity: extent, divisibility: MOST, constancy: 1 };
+    let axis = AxisInfo { contiguity: extent, divisibility: MAX_DIVISOR, constancy: 1 };
     let (low, high) = full_range(elem);
     // A type that is just wide enough represents the upper half as negative numbers.
     let range = if extent as i64 - 1 <= high { (0, extent as i64 - 1) } else { (low, high) };
@@ -146,24 +146,24 @@ fn reshape(x: &Operand<'_>, shape: &Shape) -> Info {
 fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape: &[u32]) {
     let fastest = |shape: &[u32]| shape.iter().rposition(|extent| *extent > 1);
     let (Some(from), Some(to)) = (fastest(old_shape), fastest(new_shape)) else { return };
-    let (axis, room) = (old[from], u64::from(new_shape[to]));
-    let contiguity = axis.contiguity.min(room);
+    let (axis, extent) = (old[from], u64::from(new_shape[to]));
+    let contiguity = axis.contiguity.min(extent);
     new[to] = AxisInfo {
         contiguity,
         divisibility: axis.divisor_at(contiguity, 1).max(new[to].divisibility),
-        constancy: axis.constancy.min(room),
+        constancy: axis.constancy.min(extent),
     };
     // Constancy beyond the fastest new dimension carries over to the next dimension.
     let next = new_shape[..to].iter().rposition(|extent| *extent > 1);
     if let Some(next) = next {
-        new[next].constancy = (axis.constancy / room).clamp(1, u64::from(new_shape[next]));
+        new[next].constancy = (axis.constancy / extent).clamp(1, u64::from(new_shape[next]));
     }
 }
 
 /// The sum of two tiles whose neighbours along a contiguous dimension are `unit` apart; `rhs` counts such units.
 fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
     let contiguity = lhs.contiguity.min(rhs.constancy).max(lhs.constancy.min(rhs.contiguity));
-    let scaled = rhs.divisor_at(contiguity, 1).saturating_mul(unit).min(MOST);
+    let scaled = rhs.divisor_at(contiguity, 1).saturating_mul(unit).min(MAX_DIVISOR);
     AxisInfo { contiguity, divisibility: lhs.divisor_at(contiguity, unit).min(scaled), constancy: lhs.constancy.min(rhs.constancy) }
 }
 
@@ -177,22 +177,26 @@ fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
         return Info::unknown(ptr.elem, ptr.shape);
     }
     let axes = ptr.info.axes.iter().zip(&offset.info.axes).enumerate().map(|(dim, (base, distance))| {
-        let unbroken = offset.info.unbroken(dim, offset.elem);
-        let distance = AxisInfo { contiguity: unbroken, divisibility: distance.divisor_at(unbroken, 1), ..*distance };
+        let contiguity_if_widened = offset.info.contiguity_if_widened(dim, offset.elem);
+        let distance = AxisInfo {
+            contiguity: contiguity_if_widened,
+            divisibility: distance.divisor_at(contiguity_if_widened, 1),
+            ..*distance
+        };
         sum_axis(*base, distance, unit)
     });
-    let scaled = offset.info.divisor.saturating_mul(power_dividing(unit)).min(MOST);
+    let scaled = offset.info.divisor.saturating_mul(power_dividing(unit)).min(MAX_DIVISOR);
     Info { range: ptr.info.range, divisor: ptr.info.divisor.min(scaled), axes: axes.collect() }
 }
 
 /// The same address with another pointee or as a number: neighbours are no longer one apart.
-fn readdressed(x: &Operand<'_>, elem: Elem) -> Info {
+fn cast_address(x: &Operand<'_>, elem: Elem) -> Info {
     let size = |elem: Elem| match elem {
         Elem::Ptr { pointee, .. } => pointee.bytes(),
         Elem::Scalar(_) => 1,
     };
-    let alike = size(x.elem) == size(elem);
-    let axis = |axis: &AxisInfo| if alike { *axis } else { AxisInfo { contiguity: 1, divisibility: x.info.divisor, ..*axis } };
+    let same_unit = size(x.elem) == size(elem);
+    let axis = |axis: &AxisInfo| if same_unit { *axis } else { AxisInfo { contiguity: 1, divisibility: x.info.divisor, ..*axis } };
     Info { range: (i64::MIN, i64::MAX), divisor: x.info.divisor, axes: x.info.axes.iter().map(axis).collect() }
 }
 
@@ -206,21 +210,22 @@ fn select(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
     info
 }
 
-/// A group of contiguous numbers that starts at a multiple of its length is on one side of any such multiple.
+/// If a group of contiguous numbers starts at a multiple of its length, all its numbers are on the same side of any other multiple.
+/// The comparison of the group with such a multiple therefore has one result.
 fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> Info {
     let mut info = Info::unknown(Elem::Scalar(Scalar::I1), shape);
     let Compare::Int { predicate, .. } = kind else { return constant_along(&[*lhs, *rhs], info) };
     for (dim, axis) in info.axes.iter_mut().enumerate() {
         let (left, right) = (lhs.info.axes[dim], rhs.info.axes[dim]);
-        let side = |moving: AxisInfo, fixed: AxisInfo| {
+        let group_length = |moving: AxisInfo, fixed: AxisInfo| {
             moving.contiguity.min(moving.divisibility).min(fixed.divisibility).min(fixed.constancy)
         };
-        let grouped = match predicate {
-            Predicate::LessThan | Predicate::GreaterThanOrEqual => side(left, right),
-            Predicate::GreaterThan | Predicate::LessThanOrEqual => side(right, left),
+        let constant_length = match predicate {
+            Predicate::LessThan | Predicate::GreaterThanOrEqual => group_length(left, right),
+            Predicate::GreaterThan | Predicate::LessThanOrEqual => group_length(right, left),
             _ => 1,
         };
-        axis.constancy = left.constancy.min(right.constancy).max(grouped);
+        axis.constancy = left.constancy.min(right.constancy).max(constant_length);
     }
     info
 }
@@ -245,19 +250,20 @@ fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
                 info.range = (0, x.elem.carrier().mask().min(i64::MAX as u64) as i64);
             }
             for dim in 0..info.axes.len() {
-                let unbroken = match signedness {
-                    Signedness::Signed => x.info.unbroken(dim, x.elem),
+                let contiguity_if_widened = match signedness {
+                    Signedness::Signed => x.info.contiguity_if_widened(dim, x.elem),
                     // Only a range with negative numbers can wrap past the highest unsigned number.
                     Signedness::Unsigned if x.info.range.0 >= 0 => x.info.axes[dim].contiguity,
                     Signedness::Unsigned => x.info.axes[dim].contiguity.min(x.info.axes[dim].divisibility),
                 };
                 let axis = x.info.axes[dim];
-                info.axes[dim] = AxisInfo { contiguity: unbroken, divisibility: axis.divisor_at(unbroken, 1), ..axis };
+                info.axes[dim] =
+                    AxisInfo { contiguity: contiguity_if_widened, divisibility: axis.divisor_at(contiguity_if_widened, 1), ..axis };
             }
             info
         }
         Convert::TruncI { .. } => {
-            info.range = within(info.range, elem);
+            info.range = range_or_full(info.range, elem);
             info
         }
         Convert::Bitcast => info,
@@ -265,66 +271,76 @@ fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
     }
 }
 
-/// A range within the type, or the full range if the numbers may wrap.
-fn within(range: (i64, i64), elem: Elem) -> (i64, i64) {
+/// A range that the type can hold, or the full range of the type if the numbers may wrap.
+fn range_or_full(range: (i64, i64), elem: Elem) -> (i64, i64) {
     let full = full_range(elem);
     if range.0 >= full.0 && range.1 <= full.1 { range } else { full }
 }
 
 fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape: &Shape) -> Info {
-    let general = || constant_along(&[*lhs, *rhs], Info::unknown(elem, shape));
+    let constancy_only = || constant_along(&[*lhs, *rhs], Info::unknown(elem, shape));
     match kind {
         Binary::AddI { overflow } => {
-            let exact = checked(lhs.info.range, rhs.info.range, i64::checked_add);
+            let exact = checked_range(lhs.info.range, rhs.info.range, i64::checked_add);
             let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, *r, 1));
-            Info { range: settled(exact, overflow, elem), divisor: lhs.info.divisor.min(rhs.info.divisor), axes: axes.collect() }
+            Info {
+                range: range_after_overflow(exact, overflow, elem),
+                divisor: lhs.info.divisor.min(rhs.info.divisor),
+                axes: axes.collect(),
+            }
         }
         Binary::SubI { overflow } => {
             let (low, high) = rhs.info.range;
             let negated = low.checked_neg().zip(high.checked_neg()).map(|(low, high)| (high, low));
-            let exact = negated.and_then(|range| checked(lhs.info.range, range, i64::checked_add));
+            let exact = negated.and_then(|range| checked_range(lhs.info.range, range, i64::checked_add));
             // An increasing right operand makes the difference decrease.
-            let falling = |axis: &AxisInfo| AxisInfo { contiguity: 1, divisibility: axis.divisor_at(1, 1), ..*axis };
-            let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, falling(r), 1));
-            Info { range: settled(exact, overflow, elem), divisor: lhs.info.divisor.min(rhs.info.divisor), axes: axes.collect() }
+            let decreasing = |axis: &AxisInfo| AxisInfo { contiguity: 1, divisibility: axis.divisor_at(1, 1), ..*axis };
+            let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, decreasing(r), 1));
+            Info {
+                range: range_after_overflow(exact, overflow, elem),
+                divisor: lhs.info.divisor.min(rhs.info.divisor),
+                axes: axes.collect(),
+            }
         }
-        Binary::MulI { overflow } => multiply(lhs, rhs, overflow, elem, general()),
+        Binary::MulI { overflow } => multiply(lhs, rhs, overflow, elem, constancy_only()),
         Binary::ShL { overflow } => match rhs.info.constant() {
             Some(count) if (0..i64::from(elem.bits())).contains(&count) && count < 62 => {
                 let factor = Info::splat(1 << count, shape);
-                multiply(lhs, &Operand { info: &factor, ..*rhs }, overflow, elem, general())
+                multiply(lhs, &Operand { info: &factor, ..*rhs }, overflow, elem, constancy_only())
             }
-            _ => general(),
+            _ => constancy_only(),
         },
         Binary::ShR { .. } => match rhs.info.constant() {
             Some(count) if (0..i64::from(elem.bits())).contains(&count) && count < 62 && lhs.info.range.0 >= 0 => {
-                divide(lhs, 1 << count, general())
+                divide(lhs, 1 << count, constancy_only())
             }
-            _ => general(),
+            _ => constancy_only(),
         },
         Binary::DivI { rounding, .. } => match rhs.info.constant() {
             Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 && rounding != Rounding::PositiveInf => {
-                divide(lhs, divisor, general())
+                divide(lhs, divisor, constancy_only())
             }
             Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 => {
                 let (low, high) = lhs.info.range;
                 let up = |x: i64| x / divisor + i64::from(x % divisor != 0);
-                Info { range: (up(low), up(high)), ..general() }
+                Info { range: (up(low), up(high)), ..constancy_only() }
             }
-            _ => general(),
+            _ => constancy_only(),
         },
         Binary::RemI { signedness } if signedness == Signedness::Unsigned || lhs.info.range.0 >= 0 => {
-            remainder(lhs, rhs.info, general())
+            remainder(lhs, rhs.info, constancy_only())
         }
-        Binary::RemI { .. } => general(),
+        Binary::RemI { .. } => constancy_only(),
         Binary::And => match [(lhs, rhs), (rhs, lhs)].into_iter().find_map(|(x, mask)| Some((x, mask.info.constant()?))) {
             Some((x, mask)) if (0..i64::MAX).contains(&mask) && (mask as u64 + 1).is_power_of_two() && x.info.range.0 >= 0 => {
-                remainder(x, &Info::splat(mask + 1, shape), general())
+                remainder(x, &Info::splat(mask + 1, shape), constancy_only())
             }
-            Some((_, mask)) if mask >= 0 => Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() },
-            _ => Info { divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() },
+            Some((_, mask)) if mask >= 0 => {
+                Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..constancy_only() }
+            }
+            _ => Info { divisor: lhs.info.divisor.max(rhs.info.divisor), ..constancy_only() },
         },
-        Binary::Or | Binary::Xor => Info { divisor: lhs.info.divisor.min(rhs.info.divisor), ..general() },
+        Binary::Or | Binary::Xor => Info { divisor: lhs.info.divisor.min(rhs.info.divisor), ..constancy_only() },
         Binary::MaxI { signedness } | Binary::MinI { signedness } => {
             let (l, r) = (lhs.info.range, rhs.info.range);
             let ordered = signedness == Signedness::Signed || l.0 >= 0 && r.0 >= 0;
@@ -333,42 +349,42 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
                 _ => (l.0.min(r.0), l.1.min(r.1)),
             };
             let range = if ordered { range } else { full_range(elem) };
-            Info { range, divisor: lhs.info.divisor.min(rhs.info.divisor), ..general() }
+            Info { range, divisor: lhs.info.divisor.min(rhs.info.divisor), ..constancy_only() }
         }
-        _ => general(),
+        _ => constancy_only(),
     }
 }
 
-fn checked(l: (i64, i64), r: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) -> Option<(i64, i64)> {
+fn checked_range(l: (i64, i64), r: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) -> Option<(i64, i64)> {
     Some((f(l.0, r.0)?, f(l.1, r.1)?))
 }
 
-/// The range of a result that is `exact` without wrapping. If the op promises not to wrap, the range is clamped to the type.
-fn settled(exact: Option<(i64, i64)>, overflow: Overflow, elem: Elem) -> (i64, i64) {
+/// The range of a result whose range without wrapping is `exact`. If the op promises not to wrap, `exact` is clamped to the type.
+fn range_after_overflow(exact: Option<(i64, i64)>, overflow: Overflow, elem: Elem) -> (i64, i64) {
     let full = full_range(elem);
     match exact {
         Some(range) if matches!(overflow, Overflow::NoSignedWrap | Overflow::NoWrap) => {
             let clamped = (range.0.max(full.0), range.1.min(full.1));
             if clamped.0 <= clamped.1 { clamped } else { full }
         }
-        Some(range) => within(range, elem),
+        Some(range) => range_or_full(range, elem),
         None => full,
     }
 }
 
-fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem, general: Info) -> Info {
+fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem, constancy_only: Info) -> Info {
     for (x, factor) in [(lhs, rhs), (rhs, lhs)] {
         if factor.info.constant() == Some(1) {
             return x.info.clone();
         }
     }
-    let corners = |(a, b): (i64, i64), (c, d): (i64, i64)| {
+    let product_range = |(a, b): (i64, i64), (c, d): (i64, i64)| {
         let all = [a.checked_mul(c)?, a.checked_mul(d)?, b.checked_mul(c)?, b.checked_mul(d)?];
         Some((all.into_iter().min()?, all.into_iter().max()?))
     };
-    let range = settled(corners(lhs.info.range, rhs.info.range), overflow, elem);
-    let product = |l: u64, r: u64| l.saturating_mul(r).min(MOST);
-    let axes = general.axes.iter().enumerate().map(|(dim, axis)| {
+    let range = range_after_overflow(product_range(lhs.info.range, rhs.info.range), overflow, elem);
+    let product = |l: u64, r: u64| l.saturating_mul(r).min(MAX_DIVISOR);
+    let axes = constancy_only.axes.iter().enumerate().map(|(dim, axis)| {
         let (l, r) = (lhs.info.axes[dim].divisor_at(1, 1), rhs.info.axes[dim].divisor_at(1, 1));
         AxisInfo { divisibility: product(l, r), ..*axis }
     });
@@ -376,16 +392,16 @@ fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem
 }
 
 /// A non-negative number, divided by a positive constant and rounded down.
-fn divide(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
+fn divide(x: &Operand<'_>, divisor: i64, constancy_only: Info) -> Info {
     let power = divisor as u64;
-    let mut info = general;
+    let mut info = constancy_only;
     info.range = (x.info.range.0 / divisor, x.info.range.1 / divisor);
     if !power.is_power_of_two() {
         return info;
     }
     info.divisor = if x.info.divisor >= power { x.info.divisor / power } else { 1 };
     for (axis, from) in info.axes.iter_mut().zip(&x.info.axes) {
-        // A group that starts at a multiple of the divisor has one quotient for that length.
+        // If a group starts at a multiple of the divisor, its first `divisor` elements have the same quotient.
         if from.divisibility >= power {
             axis.constancy = axis.constancy.max(from.contiguity.min(power));
         }
@@ -394,8 +410,8 @@ fn divide(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
 }
 
 /// The remainder of a number that is non-negative, or is read as unsigned.
-fn remainder(x: &Operand<'_>, by: &Info, general: Info) -> Info {
-    let mut info = general;
+fn remainder(x: &Operand<'_>, by: &Info, constancy_only: Info) -> Info {
+    let mut info = constancy_only;
     let ((low, high), (least, most)) = (x.info.range, by.range);
     let below = [(low >= 0).then_some(high), (least >= 0).then_some(most - 1)].into_iter().flatten().min();
     // A divisor that is always zero yields no facts.
@@ -404,7 +420,8 @@ fn remainder(x: &Operand<'_>, by: &Info, general: Info) -> Info {
     }
     info.divisor = x.info.divisor.min(by.divisor);
     for (axis, (from, by_axis)) in info.axes.iter_mut().zip(x.info.axes.iter().zip(&by.axes)) {
-        // No multiple of the divisor is inside a group that starts at a multiple of its length, if that length divides the divisor.
+        // If the length of a group divides the divisor, and the group starts at a multiple of its length, only its first element
+        // can be a multiple of the divisor. The remainder therefore stays contiguous.
         let contiguity = from.contiguity.min(by.divisor).min(by_axis.constancy);
         if from.divisor_at(contiguity, 1) >= contiguity {
             *axis =

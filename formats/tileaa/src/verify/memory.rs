@@ -4,20 +4,20 @@ use super::Uses;
 use crate::Op;
 use crate::ops::Identity;
 use base::Value;
-use core_dialect::rules::{LOADED, Rule, STORED, Seen, has_mma, is_ptr, require};
+use core_dialect::rules::{LOAD_ORDERINGS, Rule, STORE_ORDERINGS, Seen, has_mma, is_ptr, require};
 
 pub(super) fn rule(uses: &Uses<'_>) -> Rule {
     match &uses.op.kind {
         Op::Core(core) => uses.core(core),
         Op::LoadView { view, index, token, order, in_bounds, .. } => {
             let view = uses.view(*view, index, in_bounds)?;
-            uses.ordered(*order, *token, &LOADED)?;
+            uses.ordered(*order, *token, &LOAD_ORDERINGS)?;
             uses.results(&[Seen::of_view(view), Seen::Token])
         }
         Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
             let view = uses.view(*view, index, in_bounds)?;
             uses.same(&[*tile], Seen::of_view(view))?;
-            uses.ordered(*order, *token, &STORED)?;
+            uses.ordered(*order, *token, &STORE_ORDERINGS)?;
             uses.results(&[Seen::Token])
         }
         Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
@@ -53,15 +53,15 @@ fn combination(uses: &Uses<'_>, operands: &[Value], dim: usize, identities: &[Id
     })?;
     let shape = uses.tile(operands[0])?.1;
     require(dim < shape.len(), || "there is no such dimension".into())?;
-    let mut left = shape.to_vec();
+    let mut result_shape = shape.to_vec();
     if reduces {
-        left.remove(dim);
+        result_shape.remove(dim);
     }
     for ((&operand, &result), identity) in operands.iter().zip(&uses.op.results).zip(identities) {
         let (elem, other) = uses.tile(operand)?;
         require(other == shape && !is_ptr(elem), || "operands are numbers of one shape".into())?;
         require(identity.0 & !elem.carrier().mask() == 0, || "an identity has bits beyond its type".into())?;
-        require(uses.seen(result) == Seen::Tile { elem, shape: &left }, || "a result does not fit its operand".into())?;
+        require(uses.seen(result) == Seen::Tile { elem, shape: &result_shape }, || "a result does not fit its operand".into())?;
     }
     Ok(())
 }

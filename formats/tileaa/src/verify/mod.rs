@@ -8,7 +8,7 @@
 //! | AA004 | names of functions and globals are unique; a global's data has its type |
 //! | AA005 | types are well formed: extents powers of two, at most 2^24 elements, views that fit their memref |
 //! | AA006 | every region is one block with a terminator that its op allows; reduction bodies are pure; nesting is limited |
-//! | AA007 | operands and results of every op have types that fit it; only clusters have ranks |
+//! | AA007 | operands and results of every op have types that fit it; only a function with a cluster requests a rank |
 //! | AA008 | the table of facts claims nothing that cannot be derived |
 //!
 //! `.aa` does not name layouts, threads, stages or targets.
@@ -70,7 +70,7 @@ fn function(module: &Module, function: &Function, envelope: &Envelope) -> Result
             return refuse("AA007", op.loc, format!("{}: {message}", described(body, id)));
         }
     }
-    match crate::facts::unfounded(function, &function.attrs.facts) {
+    match crate::facts::first_underivable(function, &function.attrs.facts) {
         Some(value) => refuse("AA008", function.loc, format!("the table of facts claims more of {value} than can be derived")),
         None => Ok(()),
     }

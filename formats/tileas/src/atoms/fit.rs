@@ -9,31 +9,34 @@ const PIECE: u32 = 16;
 
 impl BufferInfo {
     /// The byte offset of an element.
-    fn place(&self, element: u32) -> Option<u32> {
+    fn byte_offset(&self, element: u32) -> Option<u32> {
         solve(&self.offsets, element).map(|offset| offset as u32 * self.elem.bytes())
     }
 
-    /// Returns whether each thread's lowest `1 << bits` registers are adjacent in the buffer and aligned to their number.
-    pub fn neighbours(&self, layout: &Layout, bits: u32) -> bool {
+    /// Returns whether the lowest `1 << bits` registers of each thread are adjacent in the buffer, and aligned to the size of this
+    /// vector.
+    pub fn has_vectors(&self, layout: &Layout, bits: u32) -> bool {
         let bytes = self.elem.bytes();
         if bits as usize > layout.register.len() || u64::from(bytes) << bits.min(32) > u64::from(PIECE.max(bytes)) {
             return false;
         }
         let (vector, rest) = layout.register.split_at(bits as usize);
         let starts = rest.iter().chain(&layout.lane).chain(&layout.warp);
-        vector.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(bytes << bit))
-            && starts.into_iter().all(|basis| self.place(*basis).is_some_and(|at| at.is_multiple_of(bytes << bits)))
+        vector.iter().enumerate().all(|(bit, basis)| self.byte_offset(*basis) == Some(bytes << bit))
+            && starts.into_iter().all(|basis| self.byte_offset(*basis).is_some_and(|at| at.is_multiple_of(bytes << bits)))
     }
 
-    /// `ldmatrix`, if the layout is that of its registers and each row of 16 bytes is contiguous in the buffer.
-    pub fn matrix(&self, layout: &Layout) -> Option<CopyAtom> {
+    /// The `ldmatrix` that loads the buffer into this layout. `None` if the layout is not that of its registers, or if a matrix row
+    /// of 16 bytes is not contiguous in the buffer.
+    pub fn ldmatrix_atom(&self, layout: &Layout) -> Option<CopyAtom> {
         let trans = [false, true].into_iter().find(|trans| self.matrices(layout, *trans).is_some())?;
         Some(CopyAtom::Matrix { trans })
     }
 
-    /// `stmatrix`, if `ldmatrix` could read the same data back, no thread holds copies, and no byte pairs are split.
-    pub fn matrix_store(&self, layout: &Layout) -> Option<CopyAtom> {
-        let apart = layout.warp.iter().all(|basis| self.place(*basis) != Some(0));
+    /// The `stmatrix` that stores this layout to the buffer. `None` if `ldmatrix` could not read the same data back, if several
+    /// warps hold copies, or if bytes are transposed in pairs.
+    pub fn stmatrix_atom(&self, layout: &Layout) -> Option<CopyAtom> {
+        let apart = layout.warp.iter().all(|basis| self.byte_offset(*basis) != Some(0));
         let is_whole = |trans: &bool| self.matrices(layout, *trans).is_some_and(|matrices| matrices.pair.is_none());
         let trans = [false, true].into_iter().find(is_whole).filter(|_| apart)?;
         Some(CopyAtom::Matrix { trans })
@@ -46,33 +49,33 @@ impl BufferInfo {
             return None;
         }
         let mut words = layout.register.clone();
-        let is_pair = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.place(*basis) == Some(1));
+        let is_pair = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.byte_offset(*basis) == Some(1));
         let pair = if trans && bytes == 1 { Some((2..4).find(is_pair)?) } else { None };
         pair.map(|bit| words.remove(bit));
-        // The unit that moves as one.
+        // Bytes that `ldmatrix` moves as one unit.
         let unit = if trans { 2 } else { bytes };
         let packed = (4 / unit).ilog2() as usize;
         let others = (words.len() >= packed).then(|| words.split_off(packed))?;
-        let (across, down) = layout.lane.split_at(2);
-        words.extend(across);
+        let (columns, fragment_rows) = layout.lane.split_at(2);
+        words.extend(columns);
         // Transposed, lanes that share a result column were rows in memory.
-        let (in_row, rows) = if trans { (down.to_vec(), words) } else { (words, down.to_vec()) };
+        let (in_row, rows) = if trans { (fragment_rows.to_vec(), words) } else { (words, fragment_rows.to_vec()) };
         self.are_rows(&in_row, unit, [&rows, &others, &layout.warp]).then_some(Matrices { rows, others, pair })
     }
 
-    /// The same for the `ldmatrix` that transposes bytes.
+    /// The role of each layout bit for the `ldmatrix` that transposes bytes, if one can load these registers.
     pub fn byte_matrices(&self, layout: &Layout) -> Option<Matrices> {
         if self.elem.bits() != 8 || layout.lane.len() < 2 {
             return None;
         }
         let mut rows = layout.register.clone();
-        let is_half = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.place(*basis) == Some(PIECE / 2));
+        let is_half = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.byte_offset(*basis) == Some(PIECE / 2));
         let half = (2..4).find(is_half)?;
         let half_basis = rows.remove(half);
         let others = rows.split_off(2);
-        let (across, down) = layout.lane.split_at(2);
-        rows.extend(across);
-        let in_row: Vec<u32> = down.iter().copied().chain([half_basis]).collect();
+        let (columns, fragment_rows) = layout.lane.split_at(2);
+        rows.extend(columns);
+        let in_row: Vec<u32> = fragment_rows.iter().copied().chain([half_basis]).collect();
         let fits = self.are_rows(&in_row, 1, [&rows, &others, &layout.warp]);
         fits.then_some(Matrices { rows, others, pair: Some(half) })
     }
@@ -80,9 +83,9 @@ impl BufferInfo {
     /// Returns whether the units of a matrix row are adjacent, and each row, matrix and warp starts at a multiple of 16 bytes. Rows
     /// and matrices must not coincide.
     fn are_rows(&self, in_row: &[u32], unit: u32, [rows, others, warps]: [&Vec<u32>; 3]) -> bool {
-        let adjacent = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
-        let starts = |basis: &u32| self.place(*basis).is_some_and(|at| at.is_multiple_of(PIECE));
-        let apart = |basis: &u32| starts(basis) && self.place(*basis) != Some(0);
+        let adjacent = in_row.iter().enumerate().all(|(bit, basis)| self.byte_offset(*basis) == Some(unit << bit));
+        let starts = |basis: &u32| self.byte_offset(*basis).is_some_and(|at| at.is_multiple_of(PIECE));
+        let apart = |basis: &u32| starts(basis) && self.byte_offset(*basis) != Some(0);
         adjacent && rows.iter().chain(others).all(apart) && warps.iter().all(starts)
     }
 }

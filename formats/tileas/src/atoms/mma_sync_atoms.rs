@@ -9,14 +9,14 @@ use Bit::{Col, Row};
 
 /// The atom for an MMA of these types and extents on a target; none if the MMA does not divide into atoms.
 pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, extents: [u32; 3]) -> Option<&'static SyncAtom> {
-    SYNC_ATOMS.iter().find(|atom| atom.scales == 0 && atom.acc == acc && atom.takes(target, operand, extents))
+    SYNC_ATOMS.iter().find(|atom| atom.scales == 0 && atom.acc == acc && atom.supports(target, operand, extents))
 }
 
 /// The atom for an MMA whose operands have a scale of type `scale` for each `block` elements along K.
 pub fn scaled_atom(target: Target, operand: Scalar, scale: Scalar, block: u32, extents: [u32; 3]) -> Option<&'static SyncAtom> {
     // Scales with a fraction need an atom with four scales.
     let has_scale = |atom: &SyncAtom| scale == Scalar::F8E8M0FNU || scale == Scalar::F8E4M3FN && atom.scales == 4;
-    SYNC_ATOMS.iter().find(|atom| atom.scales * block == atom.k && has_scale(atom) && atom.takes(target, operand, extents))
+    SYNC_ATOMS.iter().find(|atom| atom.scales * block == atom.k && has_scale(atom) && atom.supports(target, operand, extents))
 }
 
 pub fn named(name: &str) -> Option<&'static SyncAtom> {
@@ -34,7 +34,7 @@ pub enum Operand {
 /// The assignment of warps to an MMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cover {
-    /// Log2 of the warps that share the rows, the columns and the batch.
+    /// Log2 of the warps that divide the rows, the columns and the batch.
     pub m_bits: u32,
     pub n_bits: u32,
     pub batch_bits: u32,
@@ -48,8 +48,8 @@ pub struct Cover {
 /// Rows or columns that are interleaved together.
 const INTERLEAVED: u32 = 16;
 
-/// The tile's row or column bit for a bit of that number in the atom.
-fn spread(bit: u32, interleaved: bool) -> u32 {
+/// The number of the tile's row or column bit to which a row or column bit of the atom corresponds.
+fn interleaved_bit(bit: u32, interleaved: bool) -> u32 {
     match bit {
         0..3 if interleaved => bit + 1,
         3 if interleaved => 0,
@@ -62,12 +62,12 @@ impl SyncAtom {
         self.needs.is_none_or(|feature| target.has(feature))
     }
 
-    fn takes(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> bool {
+    fn supports(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> bool {
         self.operands.contains(&operand) && self.is_on(target) && self.divides(extents)
     }
 
-    /// Returns whether an MMA of these extents divides into such atoms. Lanes with rows or columns beyond those of the MMA hold
-    /// copies; registers cannot.
+    /// Returns whether an MMA of these extents divides into such atoms. If an extent is smaller than the atom, the surplus lanes
+    /// hold copies. Registers cannot hold copies.
     pub fn divides(&self, [m, n, k]: [u32; 3]) -> bool {
         // Rows from the eighth on, and neighbouring columns of accumulators, are in registers.
         let rows = m.is_multiple_of(self.m) || self.scales == 0 && self.m == 8 && m < 8;
@@ -98,8 +98,8 @@ impl SyncAtom {
         let element = |bit: Bit| match bit {
             Row(i) if i >= row_bits => 0,
             Col(i) if i >= col_bits => 0,
-            Row(i) => 1 << (col_bits + spread(i, own_row && cover.interleaved_m)),
-            Col(i) => 1 << spread(i, own_col && cover.interleaved_n),
+            Row(i) => 1 << (col_bits + interleaved_bit(i, own_row && cover.interleaved_m)),
+            Col(i) => 1 << interleaved_bit(i, own_col && cover.interleaved_n),
         };
         let mut register: Vec<u32> = fragment.register.iter().map(|bit| element(*bit)).collect();
         let lane = fragment.lane.iter().map(|bit| element(*bit)).collect();
@@ -108,14 +108,14 @@ impl SyncAtom {
         let mut col: Vec<u32> = (atom_cols.trailing_zeros()..col_bits).map(|i| element(Col(i))).collect();
         let mut batches: Vec<u32> = (0..batch.trailing_zeros()).map(|i| 1 << (col_bits + row_bits + i)).collect();
         let mut warp = Vec::new();
-        let mut share = |bits: &mut Vec<u32>, count: u32, own: bool| {
+        let mut assign_warps = |bits: &mut Vec<u32>, count: u32, own: bool| {
             for _ in 0..count {
                 warp.push(if own { bits.pop().unwrap_or(0) } else { 0 });
             }
         };
-        share(&mut row, cover.m_bits, own_row);
-        share(&mut col, cover.n_bits, own_col);
-        share(&mut batches, cover.batch_bits, true);
+        assign_warps(&mut row, cover.m_bits, own_row);
+        assign_warps(&mut col, cover.n_bits, own_col);
+        assign_warps(&mut batches, cover.batch_bits, true);
         warp.resize(warp_bits as usize, 0);
         // K changes last among the registers that one `ldmatrix` fills: a fragment of B is half of them. Reason: an MMA reads one
         // step of K at a time.
@@ -127,15 +127,15 @@ impl SyncAtom {
         Layout { register, lane, warp }
     }
 
-    /// The layout of an operand's scales: `blocks` along K for each of `lines` rows of A or columns of B. The lowest registers are
-    /// those of one atom. Of the four lanes that share a row of a fragment, the first supplies the scales of the row. For A, the
-    /// second lane supplies those of the row eight further down.
+    /// The layout of an operand's scales: `blocks` along K for each of `lines` rows of A or columns of B. The lowest registers hold
+    /// the scales of one atom. Of the four lanes that hold a row of a fragment, the first lane supplies the scales of this row. For
+    /// A, the second lane supplies the scales of the row eight rows further down.
     pub fn scale_layout(&self, operand: Operand, batch: u32, lines: u32, blocks: u32, cover: Cover, warp_bits: u32) -> Layout {
         let [line_bits, block_bits] = [lines, blocks].map(u32::trailing_zeros);
         let (of_a, low) = (operand == Operand::A, self.scales.trailing_zeros());
         let (line_at, block_at) = if of_a { (block_bits, 0) } else { (0, line_bits) };
         let interleaved = if of_a { cover.interleaved_m } else { cover.interleaved_n };
-        let line = |i: u32| 1u32 << (line_at + spread(i, interleaved));
+        let line = |i: u32| 1u32 << (line_at + interleaved_bit(i, interleaved));
         let [m, n] = [self.m, self.n].map(u32::trailing_zeros);
         let mut lines: Vec<u32> = (if of_a { m } else { n }..line_bits).map(line).collect();
         let mut batches: Vec<u32> = (0..batch.trailing_zeros()).map(|i| 1 << (line_bits + block_bits + i)).collect();
@@ -153,7 +153,7 @@ impl SyncAtom {
         Layout { register, lane, warp }
     }
 
-    /// Divides the MMA among the warps so that each reads least: rows of A and columns of B. With `rows` the rows are divided
+    /// Divides the MMA among the warps so that each warp reads the fewest rows of A and columns of B. `rows`: divide the rows
     /// first, so that each warp has full rows of the result.
     pub fn cover(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows: bool) -> Cover {
         let most = [batch, m / self.m, n / self.n].map(|count| count.max(1).trailing_zeros());

@@ -63,17 +63,17 @@ impl MmaAtom {
     /// Multiply-adds per cycle of an SM. An element is that of the operands' buffers: a byte with two 4-bit floats counts once. The
     /// target must have the atom ([`Self::is_on`]).
     pub fn rate(self, target: Target) -> u32 {
-        const COLUMN: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";
+        const HAS_RATE: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";
         let rates = perf_model::rates(target);
         match self {
             MmaAtom::Sync(atom) => rates.mma(atom.rate, atom.bits),
-            MmaAtom::Group(atom) => rates.wgmma.expect(COLUMN).of(atom.operands[0].bits()),
-            MmaAtom::Tensor(atom) => rates.tcgen05.expect(COLUMN).of(atom.operands[0].bits()),
+            MmaAtom::Group(atom) => rates.wgmma.expect(HAS_RATE).multiply_adds(atom.operands[0].bits()),
+            MmaAtom::Tensor(atom) => rates.tcgen05.expect(HAS_RATE).multiply_adds(atom.operands[0].bits()),
             MmaAtom::MultiplyAdd(_) => rates.multiply_add,
         }
     }
 
-    /// The rate of the target's fastest unit for elements of this type.
+    /// The rate of the target's fastest atom for elements of this type.
     pub fn best_rate(target: Target, operand: Scalar) -> u32 {
         let has_mma = |atom: &MmaAtom| match atom {
             MmaAtom::Sync(atom) => atom.operands.contains(&operand),
@@ -82,7 +82,8 @@ impl MmaAtom {
             MmaAtom::MultiplyAdd(_) => true,
         };
         let rates = MmaAtom::all().filter(|atom| atom.is_on(target) && has_mma(atom)).map(|atom| atom.rate(target));
-        let packed = perf_model::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.of(4));
+        let packed =
+            perf_model::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.multiply_adds(4));
         rates.chain(packed).max().expect("each target has multiply-adds of threads")
     }
 

@@ -58,7 +58,7 @@ const B64: Fragment = Fragment { register: &[], lane: [Row(0), Row(1), Col(0), C
 const A4: Fragment =
     Fragment { register: &[Col(0), Col(1), Col(2), Row(3), Col(5)], lane: [Col(3), Col(4), Row(0), Row(1), Row(2)] };
 const B4: Fragment = Fragment { register: &[Row(0), Row(1), Row(2), Row(5)], lane: [Row(3), Row(4), Col(0), Col(1), Col(2)] };
-/// The upper eight rows of an operand.
+/// The first eight rows of an operand.
 const A16_HALF: Fragment = Fragment { register: &[Col(0), Col(3)], lane: A16.lane };
 const A32_HALF: Fragment = Fragment { register: &[Col(2)], lane: A32.lane };
 const A8_HALF: Fragment = Fragment { register: &[Col(0), Col(1), Col(4)], lane: A8.lane };
@@ -181,12 +181,12 @@ const FP8_WIDENED: SyncAtom = SyncAtom {
     c: &C16X8,
 };
 
-/// The upper eight rows of a sixteen-row instruction.
-const fn half(name: &'static str, whole: &SyncAtom, a: &'static Fragment) -> SyncAtom {
-    SyncAtom { name, m: 8, a, c: &C8X8, ..*whole }
+/// The first eight rows of a sixteen-row instruction.
+const fn first_eight_rows(name: &'static str, sixteen_rows: &SyncAtom, a: &'static Fragment) -> SyncAtom {
+    SyncAtom { name, m: 8, a, c: &C8X8, ..*sixteen_rows }
 }
 
-/// The `mma.sync` atoms. Of two atoms for the same MMA the first is better.
+/// The `mma.sync` atoms. If two atoms support an MMA, the first one is faster.
 pub const SYNC_ATOMS: &[SyncAtom] = &[
     F16,
     F16_ACCUMULATOR,
@@ -263,12 +263,12 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     // Few rows, as in decoding.
-    half("mma.m8n8k16.f32", &F16, &A16_HALF),
-    half("mma.m8n8k16.f16", &F16_ACCUMULATOR, &A16_HALF),
-    half("mma.m8n8k8.f32", &TF32, &A32_HALF),
-    half("mma.m8n8k32.s32", &BYTES, &A8_HALF),
-    half("mma.m8n8k32.f32", &FP8, &A8_HALF),
-    half("mma.m8n8k32.f32.widened", &FP8_WIDENED, &A8_HALF),
+    first_eight_rows("mma.m8n8k16.f32", &F16, &A16_HALF),
+    first_eight_rows("mma.m8n8k16.f16", &F16_ACCUMULATOR, &A16_HALF),
+    first_eight_rows("mma.m8n8k8.f32", &TF32, &A32_HALF),
+    first_eight_rows("mma.m8n8k32.s32", &BYTES, &A8_HALF),
+    first_eight_rows("mma.m8n8k32.f32", &FP8, &A8_HALF),
+    first_eight_rows("mma.m8n8k32.f32.widened", &FP8_WIDENED, &A8_HALF),
 ];
 
 pub struct GroupAtom {
@@ -324,7 +324,7 @@ pub struct BlockScales {
 
 const HALVES: &[Scalar] = &[Scalar::F16, Scalar::BF16];
 const BYTE_FLOATS: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
-/// Pairs of 4-bit floats along the depth, the lower half first.
+/// Bytes that hold two 4-bit floats, adjacent along the depth. The low four bits hold the first one.
 const PAIRS: &[Scalar] = &[Scalar::I8];
 
 /// The `tcgen05.mma` atoms.
@@ -426,8 +426,8 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
 pub enum Cell {
     Lane(u32),
     Column(u32),
-    /// A column at the distance that the access gives.
-    Apart,
+    /// The column bit that the split offset of the access selects (`immHalfSplitoff` of `16x32bx2`).
+    SplitOffset,
 }
 
 /// An instruction with which a warp moves words between its registers and its lanes of tensor memory.
@@ -441,7 +441,11 @@ pub struct LaneAtom {
 
 pub(super) const LANE_ATOMS: &[LaneAtom] = &[
     LaneAtom { name: "32x32b", lane: [Cell::Lane(0), Cell::Lane(1), Cell::Lane(2), Cell::Lane(3), Cell::Lane(4)], register: &[] },
-    LaneAtom { name: "16x32bx2", lane: [Cell::Lane(0), Cell::Lane(1), Cell::Lane(2), Cell::Lane(3), Cell::Apart], register: &[] },
+    LaneAtom {
+        name: "16x32bx2",
+        lane: [Cell::Lane(0), Cell::Lane(1), Cell::Lane(2), Cell::Lane(3), Cell::SplitOffset],
+        register: &[],
+    },
     LaneAtom { name: "16x64b", lane: [Cell::Lane(3), Cell::Column(0), Cell::Lane(0), Cell::Lane(1), Cell::Lane(2)], register: &[] },
     LaneAtom {
         name: "16x128b",

@@ -6,9 +6,9 @@
 //! lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that the two
 //! lowest bits of its number select.
 //!
-//! Scales of an MMA's operands are stored four times, once for the 32 lanes of each warp. 32 rows or columns of the MMA occupy
-//! consecutive lanes, and the next 32 further columns. A word holds up to four scales of a row or column, of neighbouring blocks.
-//! The copies are the first extent of such a buffer.
+//! The scales of an operand are stored four times, once in the 32 lanes of each warp. The scales of 32 rows of A (or columns of B)
+//! are in these lanes, one row per lane. The next 32 rows use further TMEM columns. A word holds the scales of up to four
+//! neighbouring blocks of a row. The first dimension of such a buffer counts the four copies.
 
 use super::mma_sync_atoms::Operand;
 use super::table::{LANE_ATOMS, TENSOR_ATOMS};
@@ -27,7 +27,7 @@ pub const LANES: u32 = 128;
 const ALL_LANE_BITS: usize = 7;
 /// Bytes of a word.
 pub const WORD: u32 = 4;
-/// Lanes that a warp can access, as a number of bits.
+/// Log2 of the lanes that a warp can access.
 const WARP_LANE_BITS: u32 = 5;
 /// Log2 of the warps that together access all lanes.
 pub const WARP_BITS: usize = 2;
@@ -53,7 +53,7 @@ const ALIGN: u32 = 32;
 pub struct Spot {
     pub lane: u32,
     pub column: u32,
-    /// In the word, in elements.
+    /// The position in the word, in elements.
     pub part: u32,
 }
 
@@ -82,13 +82,13 @@ impl BufferInfo {
         })
     }
 
-    /// The element at a bit of a position's number; 0 if the buffer has none there.
-    fn element_at(&self, cell: Cell) -> u32 {
+    /// The basis (element number) of one lane or column bit of a TMEM position; 0 if the buffer does not use the bit.
+    fn basis_of(&self, cell: Cell) -> u32 {
         let (parts, columns) = (self.part_bits(), self.columns().ilog2() as usize);
         match cell {
             Cell::Column(bit) if (bit as usize) < columns => self.offsets[parts + bit as usize],
             Cell::Lane(bit) => self.offsets[parts + columns + bit as usize],
-            Cell::Column(_) | Cell::Apart => 0,
+            Cell::Column(_) | Cell::SplitOffset => 0,
         }
     }
 }
@@ -99,7 +99,8 @@ fn buffer(elem: Elem, shape: &[u32], part: Vec<u32>, columns: Vec<u32>, lanes: [
     BufferInfo { elem, shape: shape.into(), offsets: [part, columns, lanes.to_vec()].concat(), align, space: Space::Tensor }
 }
 
-/// Assigns rows to lanes; rows beyond 128 are left over.
+/// Assigns rows to lanes. Returns the bases of the lane bits, and the bases of the row bits beyond 128 rows. `None` with fewer than
+/// 64 rows.
 fn rows(row_bits: u32, row: impl Fn(u32) -> u32) -> Option<([u32; ALL_LANE_BITS], Vec<u32>)> {
     let lanes = match row_bits {
         6 => [row(0), row(1), row(2), row(3), 0, row(4), row(5)],
@@ -109,33 +110,35 @@ fn rows(row_bits: u32, row: impl Fn(u32) -> u32) -> Option<([u32; ALL_LANE_BITS]
     Some((lanes, (ALL_LANE_BITS as u32..row_bits).map(row).collect()))
 }
 
-/// The last two extents, if the others are 1, as numbers of bits.
-fn matrix(shape: &[u32]) -> Option<[u32; 2]> {
+/// Log2 of the last two extents. `None` if another extent is not 1.
+fn matrix_bits(shape: &[u32]) -> Option<[u32; 2]> {
     let (outer, last) = shape.split_at(shape.len().checked_sub(2)?);
     outer.iter().all(|extent| *extent == 1).then(|| [last[0], last[1]].map(u32::trailing_zeros))
 }
 
-/// Rows and columns of the instructions for an accumulator. An extent of eight columns becomes sixteen, each computed twice.
+/// Rows and columns of the instructions for an accumulator. With 128 rows, an instruction has at least sixteen columns. It computes
+/// each column of an accumulator with eight columns twice.
 pub fn instruction_extents([m, n]: [u32; 2]) -> [u32; 2] {
     let fewest = if m < MAX_ROWS { MIN_COLUMNS_OF_FEW_ROWS } else { MIN_INSTRUCTION_COLUMNS };
     [m.min(MAX_ROWS), n.clamp(fewest, MAX_COLUMNS)]
 }
 
 /// A buffer for an accumulator: one TMEM column for each column of the tile, and further columns for rows beyond the first 128.
-/// Elements shorter than a word occupy a word each. Columns that an instruction computes twice hold no element the second time.
+/// Elements shorter than a word occupy a word each. If an instruction computes columns twice, the TMEM columns of the second result
+/// hold no element.
 pub fn accumulators(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
-    let [row_bits, col_bits] = matrix(shape)?;
+    let [row_bits, col_bits] = matrix_bits(shape)?;
     let (lanes, further) = rows(row_bits, |bit| 1 << (col_bits + bit))?;
     let part = vec![0; (WORD / elem.bytes().clamp(1, WORD)).ilog2() as usize];
     let [_, written] = instruction_extents([row_bits, col_bits].map(|bits| 1 << bits.min(31)));
-    let again = written.ilog2().saturating_sub(col_bits);
-    let columns = (0..col_bits).map(|bit| 1 << bit).chain((0..again).map(|_| 0)).chain(further).collect();
+    let duplicate_bits = written.ilog2().saturating_sub(col_bits);
+    let columns = (0..col_bits).map(|bit| 1 << bit).chain((0..duplicate_bits).map(|_| 0)).chain(further).collect();
     Some(buffer(elem, shape, part, columns, lanes))
 }
 
 /// A buffer for a left operand; neighbours along the depth share words.
-pub fn left(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
-    let [row_bits, depth_bits] = matrix(shape)?;
+pub fn left_operand(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
+    let [row_bits, depth_bits] = matrix_bits(shape)?;
     let (lanes, further) = rows(row_bits, |bit| 1 << (depth_bits + bit))?;
     let part_bits = (WORD / elem.bytes().clamp(1, WORD)).ilog2();
     let depth = |from: u32, to: u32| (from..to).map(|bit| 1u32 << bit);
@@ -147,14 +150,15 @@ pub fn left(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
 
 /// Copies of scales, one for the lanes of each warp of a warp group.
 pub const COPIES: u32 = 1 << WARP_BITS;
-/// Log2 of the minimum columns of scales, which is also their alignment.
+/// Log2 of the minimum number of TMEM columns of a scale buffer, and of its alignment in columns.
 const MIN_SCALES: usize = 2;
-/// Log2 of the lines after which further words follow. The hardware places the scales of 64 columns two columns further on.
+/// Log2 of the number of rows of A (or columns of B) whose words precede the words of further scale blocks. With fewer rows, the
+/// distance is still two TMEM columns.
 const LINES_BEFORE_WORDS: u32 = 6;
 
 /// A buffer for the scales of an operand: for A the blocks of each row, for B the columns of each block.
 pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo> {
-    let [first, second] = matrix(shape)?;
+    let [first, second] = matrix_bits(shape)?;
     // The bits of lines and of blocks, and how many bits of an element's number are below each.
     let ((lines, below_lines), (blocks, below_blocks)) = match operand {
         Operand::B => ((second, 0), (first, second)),
@@ -175,7 +179,7 @@ pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo>
 }
 
 /// Returns whether two buffers are equal except for their alignment.
-pub fn lies_as(info: &BufferInfo, other: &BufferInfo) -> bool {
+pub fn is_same_but_alignment(info: &BufferInfo, other: &BufferInfo) -> bool {
     info.space == other.space && info.offsets == other.offsets && info.shape == other.shape && info.elem == other.elem
 }
 
@@ -212,13 +216,13 @@ pub fn named(name: &str) -> Option<&'static TensorAtom> {
 }
 
 impl TensorAtom {
-    /// The instruction descriptor for these extents.
-    pub fn descriptor(&self, operands: [(Scalar, bool); 2], across: [bool; 2], [m, n]: [u32; 2]) -> u32 {
+    /// The instruction descriptor for these extents. `transposed`: whether A and B are contiguous along M and N instead of K.
+    pub fn descriptor(&self, operands: [(Scalar, bool); 2], transposed: [bool; 2], [m, n]: [u32; 2]) -> u32 {
         const HAS_CODE: &str = "the test `every_tensor_atom_has_descriptor_codes` checks all atoms";
         let accumulator = self.accumulator_code().expect(HAS_CODE);
         let [a, b] = operands.map(|(elem, signed)| self.operand_code(elem, signed).expect(HAS_CODE));
-        let [a_across, b_across] = across.map(u32::from);
-        let shared = a << 7 | b << 10 | a_across << 15 | b_across << 16 | n / 8 << 17 | m / 16 << 24;
+        let [a_transposed, b_transposed] = transposed.map(u32::from);
+        let shared = a << 7 | b << 10 | a_transposed << 15 | b_transposed << 16 | n / 8 << 17 | m / 16 << 24;
         if self.scales.is_some() { shared } else { shared | accumulator << 4 }
     }
 
@@ -267,7 +271,7 @@ pub struct TmemSlice {
 }
 
 impl TmemSlice {
-    /// The slice of a buffer of shape `whole` that a tile of shape `tile` occupies.
+    /// The slice of a buffer of shape `whole` that a tile of shape `tile` occupies, from column `from` on.
     pub fn of(whole: &[u32], tile: &[u32], from: u32) -> Option<TmemSlice> {
         let (last, outer) = whole.split_last()?;
         let (own, own_outer) = tile.split_last()?;
@@ -290,7 +294,7 @@ impl TmemSlice {
     }
 }
 
-/// Rounds up to a number of columns that `tcgen05.alloc` can allocate.
+/// Rounds up to a number of TMEM columns that `tcgen05.alloc` can allocate.
 pub fn allocated_columns(columns: u32) -> u32 {
     columns.next_power_of_two().max(MIN_ALLOCATED_COLUMNS)
 }
@@ -312,14 +316,14 @@ impl LaneAtom {
 
     /// The layout in which warps load or store a slice of a buffer with this atom; none if the atom does not fit.
     pub fn layout(&self, info: &BufferInfo, part: &TmemSlice, warp_bits: usize) -> Option<Layout> {
-        let at = |cell: Cell| part.narrowed(info.element_at(cell));
+        let at = |cell: Cell| part.narrowed(info.basis_of(cell));
         let mut columns: Vec<u32> = (0..info.columns().ilog2()).collect();
         columns.retain(|bit| at(Cell::Column(*bit)) != 0);
         let mut take = |cell: &Cell| {
             let bit = match cell {
                 Cell::Lane(_) => return at(*cell),
                 Cell::Column(bit) => *bit,
-                Cell::Apart => columns.last().copied().unwrap_or(u32::MAX),
+                Cell::SplitOffset => columns.last().copied().unwrap_or(u32::MAX),
             };
             columns.retain(|other| *other != bit);
             at(Cell::Column(bit))
@@ -354,7 +358,7 @@ impl LaneAtom {
         let is = |basis: &u32, cell: &Cell| match (spot(basis), cell) {
             (Some(spot), Cell::Lane(bit)) => spot == Spot { lane: 1 << bit, ..Spot::default() },
             (Some(spot), Cell::Column(bit)) => column(spot) && spot.column == 1 << bit,
-            (Some(spot), Cell::Apart) => column(spot),
+            (Some(spot), Cell::SplitOffset) => column(spot),
             (None, _) => false,
         };
         let lanes = layout.lane.len() == LANE_BITS && layout.lane.iter().zip(&self.lane).all(|(basis, cell)| is(basis, cell));
@@ -426,11 +430,11 @@ mod tests {
         let few = accumulators(F32, &[256, 8]).unwrap();
         assert_eq!((few.columns(), few.spot(200 * 8 + 1)), (32, Some(Spot { lane: 72, column: 17, part: 0 })));
         assert_eq!(accumulators(F32, &[64, 8]).unwrap().columns(), 8);
-        let packed = left(F16, &[128, 64]).unwrap();
+        let packed = left_operand(F16, &[128, 64]).unwrap();
         assert_eq!((packed.columns(), packed.spot(5 * 64 + 7)), (32, Some(Spot { lane: 5, column: 3, part: 1 })));
         let short = accumulators(F16, &[128, 64]).unwrap();
         assert_eq!((short.columns(), short.spot(5 * 64 + 7)), (64, Some(Spot { lane: 5, column: 7, part: 0 })));
-        assert!(accumulators(F32, &[32, 32]).is_none() && left(F16, &[64]).is_none());
+        assert!(accumulators(F32, &[32, 32]).is_none() && left_operand(F16, &[64]).is_none());
     }
 
     /// 32 lines occupy consecutive lanes, four blocks of a line share a word, and the lanes of all warps have copies.
@@ -456,9 +460,12 @@ mod tests {
     #[test]
     fn layouts_cover_what_they_load() {
         let mut fitting = Vec::new();
-        for info in
-            [accumulators(F32, &[128, 64]), accumulators(F32, &[64, 64]), left(F16, &[128, 64]), accumulators(F16, &[64, 64])]
-        {
+        for info in [
+            accumulators(F32, &[128, 64]),
+            accumulators(F32, &[64, 64]),
+            left_operand(F16, &[128, 64]),
+            accumulators(F16, &[64, 64]),
+        ] {
             let info = info.unwrap();
             for (columns, from, warp_bits) in [(64, 0, 2), (32, 32, 2), (64, 0, 3), (16, 48, 2)] {
                 let tile = [info.shape[0], columns];

@@ -1,8 +1,8 @@
 //! TMA copies of a tensor map: the shared-memory layout of TMA tiles, and the tensor map of a view.
 //!
 //! One TMA copy moves one TMA tile (`boxDim` of the tensor map); a tile consists of one or more. In the buffer a TMA tile is
-//! row-major, the contiguous dimension first, and the map's swizzle permutes its 16-byte chunks by row number. Extents longer than
-//! a row continue in further TMA tiles after all rows; further rows continue before that.
+//! row-major, the contiguous dimension first, and the map's swizzle permutes its 16-byte chunks by row number. If the tile is
+//! larger than a TMA tile, TMA tiles with further rows come next, and TMA tiles further along the contiguous dimension come last.
 
 use crate::layout::Strides;
 use crate::{BufferInfo, Space};
@@ -15,11 +15,11 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Signedness};
 use tensormap::{Element, Expr, Map, Swizzle};
 
-/// Bytes of a row of a swizzled TMA tile, and of the chunks that the swizzle permutes.
+/// Maximum bytes of a row of a TMA tile, and bytes of the chunks that the swizzle permutes.
 const LINE: u32 = 128;
 const PIECE: u32 = 16;
 /// Maximum extent of a TMA tile along a dimension.
-const MOST: u32 = 256;
+const MAX_EXTENT: u32 = 256;
 /// Minimum alignment of a TMA tile in shared memory, in bytes; a swizzle repeats after 8 rows.
 const ALIGN: u32 = 128;
 
@@ -43,7 +43,7 @@ pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
         16 => Swizzle::None,
         _ => return None,
     };
-    let rows = tile[1..].iter().map(|extent| (*extent).min(MOST));
+    let rows = tile[1..].iter().map(|extent| (*extent).min(MAX_EXTENT));
     Some((std::iter::once(row / bytes).chain(rows).collect(), swizzle))
 }
 
@@ -57,18 +57,18 @@ pub fn tma_tiles_of(view: &View) -> Option<(Vec<u32>, Swizzle)> {
 pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
     let (elem, order) = (Elem::Scalar(view.memref.elem), order(view)?);
     let strides = Strides::of(&view.tile);
-    let low = |at: usize| (extent[at].trailing_zeros() as usize, strides.dim_bits(order[at]).map(|bit| 1u32 << bit));
-    let inside = (0..order.len()).flat_map(|at| low(at).1.take(low(at).0));
-    let outside = (1..order.len()).chain([0]).flat_map(|at| low(at).1.skip(low(at).0));
+    let dim_bits = |at: usize| (extent[at].trailing_zeros() as usize, strides.dim_bits(order[at]).map(|bit| 1u32 << bit));
+    let inside = (0..order.len()).flat_map(|at| dim_bits(at).1.take(dim_bits(at).0));
+    let outside = (1..order.len()).chain([0]).flat_map(|at| dim_bits(at).1.skip(dim_bits(at).0));
     let mut offsets: Vec<u32> = inside.chain(outside).collect();
     let bits_of = |length: u32| (length / elem.bytes()).ilog2() as usize;
     let (line, piece) = (bits_of(LINE), bits_of(PIECE));
-    for bit in 0..swizzle.row().map_or(0, |row| (row / PIECE).ilog2() as usize) {
+    for bit in 0..swizzle.max_row_bytes().map_or(0, |row| (row / PIECE).ilog2() as usize) {
         if line + bit < offsets.len() {
             offsets[line + bit] ^= offsets[piece + bit];
         }
     }
-    let repeats = swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN));
+    let repeats = swizzle.max_row_bytes().map_or(ALIGN, |row| (8 * row).max(ALIGN));
     let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align: repeats, space: Space::Shared };
     let full_tma_tiles = extent.iter().product::<u32>() * elem.bytes() >= ALIGN;
     (full_tma_tiles && info.bytes().is_multiple_of(repeats)).then_some(info)
@@ -81,20 +81,20 @@ pub fn halved(tile: &[u32], buffer: &[u32]) -> Option<usize> {
     (differ.next().is_none() && tile.len() == buffer.len()).then_some(dim)
 }
 
-/// Returns whether TMA tiles of extents `extent` are subtiles of whole rows of those of extents `whole`.
-pub fn are_parts(extent: &[u32], whole: &[u32]) -> bool {
+/// Returns whether TMA tiles of extents `extent` divide those of extents `whole` without splitting rows.
+pub fn are_subtiles(extent: &[u32], whole: &[u32]) -> bool {
     let row = extent.first() == whole.first();
     row && extent.len() == whole.len() && extent.iter().zip(whole).all(|(part, whole)| *part > 0 && whole.is_multiple_of(*part))
 }
 
-/// The extents of TMA tiles that are halves of others and take the same place one after the other. None if a half would be too
-/// small or start inside a swizzle pattern.
+/// Halves a TMA tile along its last dimension with more than one element. In the buffer, the halves follow each other in the place
+/// of the full tile. None if a half would be too small or start inside a swizzle pattern.
 pub fn halves(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> {
     let last = (1..extent.len()).rfind(|at| extent[*at] > 1)?;
     let half = bytes / 2;
     let mut extent = extent.to_vec();
     extent[last] /= 2;
-    half.is_multiple_of(swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
+    half.is_multiple_of(swizzle.max_row_bytes().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
 }
 
 /// The origins of a tile's TMA tiles along the map's dimensions, in buffer order.
@@ -116,7 +116,7 @@ pub fn tma_tiles(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
 }
 
 /// Returns whether TMA can reduce such elements into memory. TMA treats all integers as unsigned.
-pub fn combines(mode: AtomicMode, elem: Scalar) -> bool {
+pub fn can_reduce(mode: AtomicMode, elem: Scalar) -> bool {
     match mode {
         AtomicMode::Add | AtomicMode::And | AtomicMode::Or | AtomicMode::Xor | AtomicMode::UMax | AtomicMode::UMin => {
             matches!(elem, Scalar::I32 | Scalar::I64)
@@ -154,7 +154,7 @@ pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], valu
     let Some(Core::MakeMemRef { base, sizes, strides }) = definition(*memref) else {
         return Err("the op that defines its memref is unknown");
     };
-    let known = Known { body, params };
+    let known = ParamExprs { body, params };
     let MemRef { elem, sizes: known_sizes, strides: known_strides, .. } = &view.memref;
     let order = order(view).ok_or("no dimension is contiguous in memory")?;
     if !(1..=5).contains(&order.len()) {
@@ -180,15 +180,15 @@ pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], valu
 }
 
 /// The values of a function as expressions over its parameters.
-struct Known<'a, O, T> {
+struct ParamExprs<'a, O, T> {
     body: &'a Body<O, T>,
     params: &'a [Value],
 }
 
 /// Limit on the chain of ops from a parameter to a map.
-const FAR: usize = 16;
+const MAX_FOLLOWED: usize = 16;
 
-impl<O: MiddleOp, T: MiddleType> Known<'_, O, T> {
+impl<O: MiddleOp, T: MiddleType> ParamExprs<'_, O, T> {
     fn extents(&self, known: &[Option<u64>], open: &[Value]) -> Option<Vec<Expr>> {
         let mut open = open.iter();
         let extent = |known: &Option<u64>| match known {
@@ -202,35 +202,35 @@ impl<O: MiddleOp, T: MiddleType> Known<'_, O, T> {
         self.params.iter().position(|param| *param == value).map(|index| Expr::Param(index as u32))
     }
 
-    fn made_by(&self, value: Value) -> Option<&Core> {
+    fn defining_core(&self, value: Value) -> Option<&Core> {
         self.body.defining_op(value).and_then(|op| self.body.ops[op].kind.core())
     }
 
     /// A signed number.
-    fn number(&self, value: Value, far: usize) -> Option<Expr> {
+    fn number(&self, value: Value, followed: usize) -> Option<Expr> {
         if let Some(param) = self.param(value) {
             return Some(param);
         }
-        match self.made_by(value).filter(|_| far < FAR)? {
+        match self.defining_core(value).filter(|_| followed < MAX_FOLLOWED)? {
             Core::Constant { value: Dense::Splat(bits) } => {
                 let Seen::Tile { elem, .. } = self.body.ty(value).seen() else { return None };
                 let shift = 64 - elem.bits();
                 Some(Expr::Const((bits << shift) as i64 >> shift))
             }
-            Core::Assume { value, .. } => self.number(*value, far + 1),
+            Core::Assume { value, .. } => self.number(*value, followed + 1),
             Core::Convert { kind: Convert::ExtI { signedness }, x } if *signedness == Signedness::Signed => {
-                self.number(*x, far + 1)
+                self.number(*x, followed + 1)
             }
             _ => None,
         }
     }
 
     fn address(&self, mut value: Value) -> Option<Expr> {
-        for _ in 0..FAR {
+        for _ in 0..MAX_FOLLOWED {
             if let Some(param) = self.param(value) {
                 return Some(param);
             }
-            value = match self.made_by(value)? {
+            value = match self.defining_core(value)? {
                 Core::Assume { value, .. } => *value,
                 Core::PtrCast { x } => *x,
                 _ => return None,

@@ -22,8 +22,8 @@ const WARP_BITS: usize = 2;
 /// Minimum columns of an instruction.
 const MIN_COLUMNS: u32 = 8;
 pub const MAX_COLUMNS: u32 = 256;
-/// Rows of a group; a descriptor gives the distance between groups.
-const GROUP: u32 = 8;
+/// Rows of a group (a core matrix in PTX). A descriptor gives the distance between groups.
+const GROUP_ROWS: u32 = 8;
 /// Bytes after which swizzles repeat: the alignment of buffers.
 const ALIGN: u32 = 1024;
 const LINE: u32 = 128;
@@ -50,13 +50,13 @@ pub fn named(name: &str) -> Option<&'static GroupAtom> {
 
 /// The accumulator layout. Warp groups divide the rows, or the columns if there are too few rows.
 pub fn accumulators(rows: u32, cols: u32, warp_bits: u32) -> Layout {
-    registers([rows, cols], 1, warp_bits, true)
+    register_layout([rows, cols], 1, warp_bits, true)
 }
 
 /// The layout of a left operand in registers; neighbours along the depth share words. Warp groups divide the rows, or hold copies
 /// if there are too few rows.
-pub fn left(elem: Scalar, rows: u32, depth: u32, warp_bits: u32) -> Layout {
-    registers([rows, depth], (4 / elem.bytes()).ilog2(), warp_bits, false)
+pub fn left_operand(elem: Scalar, rows: u32, depth: u32, warp_bits: u32) -> Layout {
+    register_layout([rows, depth], (4 / elem.bytes()).ilog2(), warp_bits, false)
 }
 
 /// Registers of a thread for the accumulator of one instruction.
@@ -66,19 +66,21 @@ pub fn accumulator_registers(acc: Scalar, [m, n]: [u32; 2], warp_bits: u32) -> u
     (n >> along_columns).min(MAX_COLUMNS) * acc.bytes() * M / 4 / (32 << WARP_BITS)
 }
 
-/// Rows over the lanes of each warp; along the columns `1 << together` neighbours, then four lanes, then further registers.
-fn registers([rows, cols]: [u32; 2], together: u32, warp_bits: u32, divided: bool) -> Layout {
+/// The layout of a tile whose rows warps and lanes divide. Along the columns, registers hold `1 << neighbour_bits` neighbours, then
+/// come four lanes, then further registers. `divides_columns`: warp groups without rows of their own divide the columns; otherwise
+/// they hold copies.
+fn register_layout([rows, cols]: [u32; 2], neighbour_bits: u32, warp_bits: u32, divides_columns: bool) -> Layout {
     let [row_bits, col_bits] = [rows, cols].map(u32::trailing_zeros);
     let (row, col) = (|i: u32| 1u32 << (col_bits + i), |i: u32| 1u32 << i);
     let mut further_rows: Vec<u32> = (M.trailing_zeros()..row_bits).map(row).collect();
-    let mut further_cols: Vec<u32> = (together + 2..col_bits).map(col).collect();
+    let mut further_cols: Vec<u32> = (neighbour_bits + 2..col_bits).map(col).collect();
     let mut warp = vec![row(4), row(5)];
     for _ in WARP_BITS..warp_bits as usize {
-        let columns = || if divided { further_cols.pop().unwrap_or(0) } else { 0 };
+        let columns = || if divides_columns { further_cols.pop().unwrap_or(0) } else { 0 };
         warp.push(further_rows.pop().unwrap_or_else(columns));
     }
-    let register = (0..together).map(col).chain([row(3)]).chain(further_cols).chain(further_rows).collect();
-    Layout { register, lane: vec![col(together), col(together + 1), row(0), row(1), row(2)], warp }
+    let register = (0..neighbour_bits).map(col).chain([row(3)]).chain(further_cols).chain(further_rows).collect();
+    Layout { register, lane: vec![col(neighbour_bits), col(neighbour_bits + 1), row(0), row(1), row(2)], warp }
 }
 
 /// A buffer for an operand that is contiguous along `inner`, one of the last two dimensions; none if its rows are too short.
@@ -124,8 +126,9 @@ impl Matrix {
     pub fn of(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
         let rank = info.shape.len();
         let known = |inner: &usize| {
-            let lies = |good: BufferInfo| good.offsets == info.offsets && good.space == info.space && info.align >= ALIGN;
-            operand_buffer(info.elem, &info.shape, *inner).is_some_and(lies)
+            let matches =
+                |expected: BufferInfo| expected.offsets == info.offsets && expected.space == info.space && info.align >= ALIGN;
+            operand_buffer(info.elem, &info.shape, *inner).is_some_and(matches)
         };
         let inner = (rank.checked_sub(2)?..rank).find(known)?;
         let depth_is_last = (operand == Operand::A) != transposed;
@@ -138,9 +141,9 @@ impl Matrix {
 
     /// The byte offset of the part that starts at row or column `line` and at `depth`.
     pub fn start(&self, line: u32, depth: u32) -> u32 {
-        let (along, across) = if self.along_depth { (depth, line) } else { (line, depth) };
-        let along = along * self.bytes;
-        along / self.width * self.block + along % self.width + across * self.width
+        let (position, row) = if self.along_depth { (depth, line) } else { (line, depth) };
+        let position = position * self.bytes;
+        position / self.width * self.block + position % self.width + row * self.width
     }
 
     /// The descriptor without the start address.
@@ -150,10 +153,11 @@ impl Matrix {
             64 => 2,
             _ => 3,
         };
-        self.strides([self.block, GROUP * self.width]) | swizzle << 62
+        self.strides([self.block, GROUP_ROWS * self.width]) | swizzle << 62
     }
 
-    /// The descriptor for `tcgen05`, whose instructions reread the only group of lines if they need more.
+    /// The descriptor for `tcgen05`. If the operand has a single group of lines, its distance to the next group is 0, so that
+    /// instructions read the group again.
     pub fn tensor_descriptor(&self) -> u64 {
         let swizzle: u64 = match self.width {
             128 => 2,
@@ -161,9 +165,9 @@ impl Matrix {
             _ => 6,
         };
         let strides = match self.lines {
-            ..=GROUP if self.along_depth => [self.block, 0],
-            ..=GROUP => [0, GROUP * self.width],
-            _ => [self.block, GROUP * self.width],
+            ..=GROUP_ROWS if self.along_depth => [self.block, 0],
+            ..=GROUP_ROWS => [0, GROUP_ROWS * self.width],
+            _ => [self.block, GROUP_ROWS * self.width],
         };
         self.strides(strides) | 1 << 46 | swizzle << 61
     }
@@ -185,7 +189,7 @@ mod tests {
         for (m, n, warp_bits) in [(64, 16, 2), (128, 256, 2), (64, 128, 3), (256, 64, 3), (128, 64, 2)] {
             accumulators(m, n, warp_bits).covers((m * n).trailing_zeros()).unwrap();
             for elem in [Scalar::I8, Scalar::BF16, Scalar::TF32] {
-                left(elem, m, n.max(32), warp_bits).covers((m * n.max(32)).trailing_zeros()).unwrap();
+                left_operand(elem, m, n.max(32), warp_bits).covers((m * n.max(32)).trailing_zeros()).unwrap();
             }
         }
     }
@@ -196,7 +200,7 @@ mod tests {
         for (elem, acc, k) in [(Scalar::I8, Scalar::I32, 32), (Scalar::F16, Scalar::F32, 16), (Scalar::TF32, Scalar::F32, 8)] {
             let atom = crate::mma_sync_atoms::sync_atom(Target::parse("sm_90").unwrap(), elem, acc, [16, 8, k]).unwrap();
             let fragment = atom.layout(Operand::A, 1, 16, k, crate::mma_sync_atoms::Cover::default(), 0);
-            let layout = left(elem, 64, k, 2);
+            let layout = left_operand(elem, 64, k, 2);
             assert_eq!((layout.register, layout.lane), (fragment.register, fragment.lane), "{elem}");
         }
     }

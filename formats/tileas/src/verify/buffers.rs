@@ -17,9 +17,9 @@ impl Check<'_> {
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
                 uses.results(&[])?;
-                self.whole(uses, *x, *buffer, *atom)
+                self.full_access(uses, *x, *buffer, *atom)
             }
-            Op::SharedLoad { buffer, atom, .. } => self.whole(uses, uses.result()?, *buffer, *atom),
+            Op::SharedLoad { buffer, atom, .. } => self.full_access(uses, uses.result()?, *buffer, *atom),
             Op::SharedGather { buffer, index, .. } => self.indexed(uses, *buffer, uses.result()?, *index),
             Op::SharedScatter { x, buffer, index, .. } => {
                 uses.results(&[])?;
@@ -30,20 +30,20 @@ impl Check<'_> {
     }
 
     /// A load or store of a full tile.
-    fn whole<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
+    fn full_access<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let holds = uses.seen(tile) == Seen::Tile { elem: info.elem, shape: &info.shape };
         require(holds, || format!("{buffer} does not hold tiles like {tile}"))?;
         let layout = self.layout(uses, tile);
         let fits = match atom {
-            CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.neighbours(&layout, vector_bits),
+            CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.has_vectors(&layout, vector_bits),
             CopyAtom::Matrix { .. } if uses.op.results.is_empty() => {
                 let target = self.target;
                 require(target.has(Feature::StMatrix), || format!("{target} has no `stmatrix`"))?;
-                info.matrix_store(&layout) == Some(atom)
+                info.stmatrix_atom(&layout) == Some(atom)
             }
-            CopyAtom::Matrix { .. } => info.matrix(&layout) == Some(atom),
+            CopyAtom::Matrix { .. } => info.ldmatrix_atom(&layout) == Some(atom),
             CopyAtom::ByteMatrix => {
                 let target = self.target;
                 require(target.has(Feature::LdMatrixTransB8), || format!("{target} has no `ldmatrix` that transposes bytes"))?;
@@ -63,26 +63,26 @@ impl Check<'_> {
         require(number.is_int() && shape == other, || {
             format!("{index} does not give an element number for each element of {elements}")
         })?;
-        self.together(uses, &[elements, index])
+        self.check_same_layout(uses, &[elements, index])
     }
 }
 
-/// Single-thread results: a value that one thread alone computes for several warps may only be stored to a buffer, from which the
-/// others load it.
+/// Rule for values that a single thread computes for several warps: only a store to a buffer may use such a value. The other
+/// threads load it from there.
 pub(super) fn goes_through_a_buffer<O: Program>(
     body: &Body<O, Type>,
     is_in_several: impl Fn(Value) -> bool,
 ) -> Result<(), (Loc, String)> {
-    let mut alone = BTreeSet::new();
+    let mut single_thread_results = BTreeSet::new();
     for op in body.ops.values() {
-        let found = op.kind.effects().filter(Effects::is_found_once).and(op.results.first());
-        alone.extend(found.copied().filter(|value| is_in_several(*value)));
+        let result = op.kind.effects().filter(Effects::is_computed_by_one_thread).and(op.results.first());
+        single_thread_results.extend(result.copied().filter(|value| is_in_several(*value)));
     }
-    if alone.is_empty() {
+    if single_thread_results.is_empty() {
         return Ok(());
     }
-    for op in body.ops.values().filter(|op| !op.kind.takes_from_one()) {
-        if let Some(value) = op.kind.operands().into_iter().find(|value| alone.contains(value)) {
+    for op in body.ops.values().filter(|op| !op.kind.reads_from_one_thread()) {
+        if let Some(value) = op.kind.operands().into_iter().find(|value| single_thread_results.contains(value)) {
             let message =
                 format!("{} uses {value}, which one thread computes: other threads must load it from a buffer", op.kind.mnemonic());
             return Err((op.loc, message));
@@ -91,8 +91,8 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     Ok(())
 }
 
-/// In program order, every buffer is written before it is read. An accumulator that may be zero-initialised must be so at its first
-/// MMA.
+/// In program order, every buffer is written before it is read. If no op writes an accumulator before its first MMA, the
+/// accumulator must be zero-initialised there.
 pub(super) fn written_before_read<O: Program>(
     body: &Body<O, Type>,
     root: Region,

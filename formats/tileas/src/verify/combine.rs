@@ -20,7 +20,7 @@ impl Check<'_> {
     }
 
     /// The operands are numbers of one shape and layout that has the dimension; there are as many results.
-    fn alike<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+    fn same_shape_operands<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         let results = &uses.op.results;
         require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
         let shape = uses.tile(operands[0])?.1;
@@ -29,11 +29,11 @@ impl Check<'_> {
             let (elem, other) = uses.tile(*operand)?;
             require(other == shape && !is_ptr(elem), || "operands are numbers of one shape".into())?;
         }
-        self.together(uses, operands)
+        self.check_same_layout(uses, operands)
     }
 
     fn reduction<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize, part: OperandPart) -> Rule {
-        self.alike(uses, operands, dim)?;
+        self.same_shape_operands(uses, operands, dim)?;
         let shape = uses.tile(operands[0])?.1;
         let left = part.combined(self.layout(uses, operands[0]), shape, dim);
         let (left, layout) = left.ok_or("the registers of a thread along the dimension also vary along another dimension")?;
@@ -47,10 +47,10 @@ impl Check<'_> {
 
     /// The dimension occupies registers, and above them neighbouring lanes.
     fn scan<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
-        self.alike(uses, operands, dim)?;
+        self.same_shape_operands(uses, operands, dim)?;
         for (operand, result) in operands.iter().zip(&uses.op.results) {
             uses.same(&[*result], uses.seen(*operand))?;
-            self.together(uses, &[*operand, *result])?;
+            self.check_same_layout(uses, &[*operand, *result])?;
         }
         let strides = Strides::of(uses.tile(operands[0])?.1);
         let layout = self.layout(uses, operands[0]);
@@ -59,11 +59,11 @@ impl Check<'_> {
         let (registers, lanes) = (positions(&layout.register), positions(&layout.lane));
         let in_order = lanes.windows(2).all(|pair| pair[1] == pair[0] + 1) && positions(&layout.warp).is_empty();
         let chain = registers.iter().map(|bit| layout.register[*bit]).chain(lanes.iter().map(|bit| layout.lane[*bit]));
-        let plain = chain.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
-        require(in_order && plain, || "the dimension does not lie in registers and lanes in order".into())
+        let is_row_major = chain.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
+        require(in_order && is_row_major, || "the dimension does not lie in registers and lanes in order".into())
     }
 
-    /// The operands are where the atom reads them, and a register accumulator is in the atom's threads.
+    /// The operands are in the memory from which the atom reads them, and an accumulator in registers has the layout of the atom.
     fn mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         let Op::Mma { in_flight, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, atom, .. } = kind else {
             unreachable!("called for MMA ops only")
@@ -91,7 +91,7 @@ impl Check<'_> {
         let can_zero_init = matches!(atom, MmaAtom::Group(_));
         require(zero_init.is_none() || can_zero_init, || format!("'{}' cannot zero-initialise its accumulator", atom.name()))?;
         zero_init.map_or(Ok(()), |zero_init| self.is_i1(uses, zero_init))?;
-        self.together(uses, &[*acc, uses.result()?])?;
+        self.check_same_layout(uses, &[*acc, uses.result()?])?;
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs)) => {
                 self.fragments(uses, [*lhs, *rhs, *acc], scales, atom)
@@ -150,8 +150,8 @@ impl Check<'_> {
             layouts == [expected(Operand::A, m, k), expected(Operand::B, k, n), expected(Operand::C, m, n)]
                 && of_scales.as_ref().is_none_or(|found| *found == [scale(Operand::A, m), scale(Operand::B, n)])
         };
-        let some = covers(atom, [batch, m, n], warp_bits).any(fits);
-        require(some, || format!("the layouts are not those of the fragments of '{name}'"))
+        let has_cover = all_covers(atom, [batch, m, n], warp_bits).any(fits);
+        require(has_cover, || format!("the layouts are not those of the fragments of '{name}'"))
     }
 
     /// The operands are in buffers that a matrix descriptor can describe, or the left one is in the registers of the atom's warps.
@@ -192,28 +192,30 @@ impl Check<'_> {
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
         require(takes(a) && takes(b), || format!("'{name}' has no MMA of {a} and {b} into {sum}"))?;
-        let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
+        let divides = out[..rank - 2].iter().all(|extent| *extent == 1)
             && wgmma_atoms::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
-        require(whole, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
-        let lhs_fits = lhs.registers().is_none_or(|value| self.layout(uses, value) == wgmma_atoms::left(a, m, k, warp_bits));
+        require(divides, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
+        let lhs_fits =
+            lhs.registers().is_none_or(|value| self.layout(uses, value) == wgmma_atoms::left_operand(a, m, k, warp_bits));
         let accumulator_fits = self.layout(uses, acc) == wgmma_atoms::accumulators(m, n, warp_bits);
         require(lhs_fits && accumulator_fits, || format!("the layouts are not those of '{name}'"))
     }
 
+    /// FMA dots read both operands from shared memory.
     fn smem_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
-        let shared = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
-        require(shared, || "FMAs read their operands from shared memory".into())?;
+        let in_shared_memory = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
+        require(in_shared_memory, || "FMAs read their operands from shared memory".into())?;
         uses.mma(&lhs.shape, &rhs.shape, acc)?;
-        let whole = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
-        require(whole, || format!("its extent along K is not a multiple of {k} unrolled steps"))?;
+        let divides = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
+        require(divides, || format!("its extent along K is not a multiple of {k} unrolled steps"))?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers cannot be operands of an MMA".into())?;
         has_mma(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }
 }
 
 /// All assignments of warps to an MMA.
-fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
+fn all_covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
     let most = [batch, m / atom.m, n / atom.n].map(|count| count.max(1).ilog2().min(warp_bits));
     let warps = (0..=most[0]).flat_map(move |batch_bits| {
         (0..=most[1]).flat_map(move |m_bits| {
@@ -236,24 +238,24 @@ impl OperandPart {
     fn combined(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
         let strides = Strides::of(shape);
         let mask = strides.mask(dim);
-        let pure =
+        let is_separable =
             layout.register.iter().chain(&layout.lane).chain(&layout.warp).all(|basis| basis & mask == 0 || basis & !mask == 0);
         let bases = match self {
             OperandPart::Registers => &mut layout.register,
             OperandPart::Lanes => &mut layout.lane,
         };
         bases.iter_mut().filter(|basis| **basis & mask != 0).for_each(|basis| *basis = 0);
-        let mut left: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
-        left.retain(|basis| basis & mask != 0);
-        left.sort_unstable();
-        left.dedup();
-        let (low, end, new) = (strides.shift[dim], strides.dim_bits(dim).end, left.len() as u32);
-        let layout = layout.map(|basis| match left.binary_search(&basis) {
+        let mut remaining: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
+        remaining.retain(|basis| basis & mask != 0);
+        remaining.sort_unstable();
+        remaining.dedup();
+        let (low, end, new) = (strides.shift[dim], strides.dim_bits(dim).end, remaining.len() as u32);
+        let layout = layout.map(|basis| match remaining.binary_search(&basis) {
             Ok(position) => 1 << (low + position as u32),
             Err(_) => basis >> end << (low + new) | basis & ((1 << low) - 1),
         });
         let mut shape = shape.to_vec();
         shape[dim] = 1 << new;
-        pure.then_some((shape, layout))
+        is_separable.then_some((shape, layout))
     }
 }

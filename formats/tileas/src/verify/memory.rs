@@ -5,7 +5,7 @@ use crate::layout::{Layout, Strides};
 use crate::{Buffer, CopyAtom, MAX_LATENCY, Op, Space, tma_tiles};
 use base::Region;
 use core_dialect::memory::{MemoryOrdering, MemoryScope, Order, Padding};
-use core_dialect::rules::{LOADED, STORED};
+use core_dialect::rules::{LOAD_ORDERINGS, STORE_ORDERINGS};
 use core_dialect::tile::{Elem, View, ViewKind};
 use target_info::Feature;
 use tensormap::Map;
@@ -18,14 +18,14 @@ impl Check<'_> {
         match kind {
             Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
                 let ty = uses.view(*view, index, in_bounds)?;
-                uses.ordered(*order, *token, &LOADED)?;
+                uses.ordered(*order, *token, &LOAD_ORDERINGS)?;
                 uses.results(&[Seen::of_view(ty), Seen::Token])?;
                 self.view_atom(uses, ty, index, &self.layout(uses, uses.op.results[0]), *atom)
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
                 let ty = uses.view(*view, index, in_bounds)?;
                 uses.same(&[*tile], Seen::of_view(ty))?;
-                uses.ordered(*order, *token, &STORED)?;
+                uses.ordered(*order, *token, &STORE_ORDERINGS)?;
                 uses.results(&[Seen::Token])?;
                 self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
             }
@@ -37,12 +37,12 @@ impl Check<'_> {
                 Err(format!("a latency hint is from 1 to {MAX_LATENCY}"))
             }
             Op::CopyView { .. } => self.copy_view(uses, kind),
-            Op::TmaLoad { .. } | Op::TmaStore { .. } => self.by_tma(uses, kind),
+            Op::TmaLoad { .. } | Op::TmaStore { .. } => self.tma_copy(uses, kind),
             Op::Copy { ptr, mask, token, order, buffer, atom, .. } => {
-                let copied = uses.pointed(*ptr)?;
+                let copied = uses.pointee_tile(*ptr)?;
                 uses.masked(*mask, *ptr)?;
-                unordered(uses, *order, *token)?;
-                self.all_together(uses, &[Some(*ptr), *mask])?;
+                weak_access(uses, *order, *token)?;
+                self.check_all_same_layout(uses, &[Some(*ptr), *mask])?;
                 self.copied(copied, &self.layout(uses, *ptr), *buffer, *atom).map(drop)
             }
             Op::ReduceView { tile, view, index, token, order, in_bounds, mode, .. } => {
@@ -50,11 +50,11 @@ impl Check<'_> {
             }
             Op::MulticastLoad { view, index, token, order, in_bounds, reduction, atom } => {
                 uses.multicast((*view, index, in_bounds), None, Some(*reduction), *order, *token)?;
-                self.words(uses, *view, index, uses.op.results[0], *atom)
+                self.multicast_words(uses, *view, index, uses.op.results[0], *atom)
             }
             Op::MulticastStore { tile, view, index, token, order, in_bounds, write, atom } => {
                 uses.multicast((*view, index, in_bounds), Some(*tile), write.reduction(), *order, *token)?;
-                self.words(uses, *view, index, *tile, *atom)
+                self.multicast_words(uses, *view, index, *tile, *atom)
             }
             Op::Load { ptr, mask, other, token, order, atom } => {
                 uses.load(*ptr, *mask, *other, *order, *token)?;
@@ -67,24 +67,24 @@ impl Check<'_> {
             }
             Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
                 uses.atomic(Some(*mode), *ptr, &[*value], *mask, *order, *token)?;
-                self.all_together(uses, &[Some(*ptr), Some(*value), *mask, Some(uses.op.results[0])])
+                self.check_all_same_layout(uses, &[Some(*ptr), Some(*value), *mask, Some(uses.op.results[0])])
             }
             Op::AtomicCas { ptr, compare, value, mask, token, order } => {
                 uses.atomic(None, *ptr, &[*compare, *value], *mask, *order, *token)?;
-                self.all_together(uses, &[Some(*ptr), Some(*compare), Some(*value), *mask, Some(uses.op.results[0])])
+                self.check_all_same_layout(uses, &[Some(*ptr), Some(*compare), Some(*value), *mask, Some(uses.op.results[0])])
             }
             _ => unreachable!("only accesses to global memory come here"),
         }
     }
 
-    fn all_together<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>]) -> Rule {
-        self.together(uses, &values.iter().flatten().copied().collect::<Vec<Value>>())
+    fn check_all_same_layout<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>]) -> Rule {
+        self.check_same_layout(uses, &values.iter().flatten().copied().collect::<Vec<Value>>())
     }
 
     fn pointer_atom<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>], atom: CopyAtom) -> Rule {
-        self.all_together(uses, values)?;
+        self.check_all_same_layout(uses, values)?;
         let ptr = values[0].expect("the pointers come first");
-        let Seen::Tile { elem, .. } = uses.pointed(ptr)? else { unreachable!("pointers point to elements") };
+        let Seen::Tile { elem, .. } = uses.pointee_tile(ptr)? else { unreachable!("pointers point to elements") };
         let CopyAtom::Vector { vector_bits } = atom else { return Err("accesses through pointers need a vector atom".into()) };
         let registers = self.layout(uses, ptr).register.len();
         require(vector_bits as usize <= registers && width(elem, vector_bits) <= u64::from(WIDEST), || {
@@ -93,7 +93,14 @@ impl Check<'_> {
     }
 
     /// An access to multicast memory moves one word at a time: one element, or two 16-bit elements.
-    fn words<O: Program>(&self, uses: &Uses<'_, O, Type>, view: Value, index: &[Value], tile: Value, atom: CopyAtom) -> Rule {
+    fn multicast_words<O: Program>(
+        &self,
+        uses: &Uses<'_, O, Type>,
+        view: Value,
+        index: &[Value],
+        tile: Value,
+        atom: CopyAtom,
+    ) -> Rule {
         let ty = uses.view(view, index, &[])?;
         let vector_bits = u32::from(ty.memref.elem.bits() == 16);
         require(atom == CopyAtom::Vector { vector_bits }, || "multicast accesses move whole words".into())?;
@@ -108,9 +115,9 @@ impl Check<'_> {
         layout: &Layout,
         atom: CopyAtom,
     ) -> Rule {
-        self.rows(uses, view, index, layout)?;
+        self.gathered_rows(uses, view, index, layout)?;
         match atom {
-            CopyAtom::Vector { vector_bits } => neighbours(view, layout, vector_bits),
+            CopyAtom::Vector { vector_bits } => contiguous_vectors(view, layout, vector_bits),
             CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix | CopyAtom::Async { .. } => {
                 Err("its atom does not move data between global memory and registers".into())
             }
@@ -118,7 +125,7 @@ impl Check<'_> {
     }
 
     /// The indices of gathered rows must be in the threads that need them.
-    fn rows<O: Program>(&self, uses: &Uses<'_, O, Type>, view: &View, index: &[Value], layout: &Layout) -> Rule {
+    fn gathered_rows<O: Program>(&self, uses: &Uses<'_, O, Type>, view: &View, index: &[Value], layout: &Layout) -> Rule {
         let ViewKind::Gather { sparse_dim } = view.kind else { return Ok(()) };
         let (dim, strides) = (sparse_dim as usize, Strides::of(&view.tile));
         let names = layout.renaming(&self.layout(uses, index[dim]), |element| strides.coordinate(element, dim));
@@ -131,16 +138,16 @@ impl Check<'_> {
             unreachable!("only copies come here")
         };
         let view = uses.view(*view, index, in_bounds)?;
-        unordered(uses, *order, *token)?;
+        weak_access(uses, *order, *token)?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
         require(1 << layout.warp.len() == self.warps, || "its layout is for another number of warps".into())?;
         let bits = self.copied(Seen::of_view(view), layout, *buffer, *atom)?;
-        neighbours(view, layout, bits)
+        contiguous_vectors(view, layout, bits)
     }
 
-    /// The map must describe the view, and the buffer must have the layout that its TMA tiles produce. Only other kernels may read
-    /// a TMA store's data.
-    fn by_tma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+    /// The map must describe the view, and the buffer must have the layout of its TMA tiles. A TMA store must be weak, and a TMA
+    /// reduction relaxed.
+    fn tma_copy<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         let (Op::TmaLoad { view, index, token, order, in_bounds, buffer, map, .. }
         | Op::TmaStore { view, index, token, order, in_bounds, buffer, map, .. }) = kind
         else {
@@ -153,10 +160,10 @@ impl Check<'_> {
                 uses.ordered(*order, *token, &[MemoryOrdering::Relaxed])?;
                 uses.results(&[Seen::Token])?;
                 let elem = ty.memref.elem;
-                let combines = tma_tiles::combines(*mode, elem) && order.scope != Some(MemoryScope::System);
+                let combines = tma_tiles::can_reduce(*mode, elem) && order.scope != Some(MemoryScope::System);
                 require(combines, || format!("TMA does not reduce {elem} into memory with this mode"))?;
             }
-            _ => unordered(uses, *order, *token)?,
+            _ => weak_access(uses, *order, *token)?,
         }
         require(self.target.has(Feature::Tma), || format!("{} has no TMA", self.target))?;
         require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
@@ -170,14 +177,14 @@ impl Check<'_> {
         if half {
             (derived.extent, derived.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
         }
-        let whole = Map { extent: derived.extent.clone(), ..stated.clone() };
-        require(whole == derived, || format!("{map} is not the tensor map of {view}"))?;
-        require(tma_tiles::are_parts(&stated.extent, &derived.extent), || {
+        let with_derived_extent = Map { extent: derived.extent.clone(), ..stated.clone() };
+        require(with_derived_extent == derived, || format!("{map} is not the tensor map of {view}"))?;
+        require(tma_tiles::are_subtiles(&stated.extent, &derived.extent), || {
             format!("the TMA tiles of {map} do not divide those of {view}")
         })?;
         let filled = tma_tiles::buffer(ty, &stated.extent, derived.swizzle).ok_or("its TMA tiles are too small")?;
-        let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
-        let fits = same && info.space == filled.space;
+        let is_same_layout = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
+        let fits = is_same_layout && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} does not have the layout of the TMA tiles of {map}"))
     }
 
@@ -193,14 +200,14 @@ impl Check<'_> {
         let pieces = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= bytes;
         require(pieces, || format!("there are no copies of {bytes} bytes"))?;
         let bits = (bytes / info.elem.bytes()).ilog2();
-        let whole = info.neighbours(layout, bits);
-        require(whole, || format!("vectors of {bytes} bytes are not contiguous in {buffer} or in the copy's layout"))?;
+        let is_contiguous = info.has_vectors(layout, bits);
+        require(is_contiguous, || format!("vectors of {bytes} bytes are not contiguous in {buffer} or in the copy's layout"))?;
         Ok(bits)
     }
 }
 
-/// Tokens alone order a copy.
-fn unordered<O: Program>(uses: &Uses<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
+/// A copy is a weak access, which only tokens order. Its only result is a token.
+fn weak_access<O: Program>(uses: &Uses<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
     uses.ordered(order, token, &[MemoryOrdering::Weak])?;
     uses.results(&[Seen::Token])
 }
@@ -211,7 +218,7 @@ fn width(elem: Elem, vector_bits: u32) -> u64 {
 }
 
 /// The lowest `1 << bits` registers are neighbours in memory and start at a multiple of their number in the tile.
-fn neighbours(view: &View, layout: &Layout, bits: u32) -> Rule {
+fn contiguous_vectors(view: &View, layout: &Layout, bits: u32) -> Rule {
     if bits == 0 {
         return Ok(());
     }

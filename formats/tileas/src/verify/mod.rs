@@ -51,8 +51,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         })?;
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
-            let whole = !matches!(op.kind, Op::SharedLoad { per_k_step: true, .. } | Op::SharedLoad { prefetch_next: true, .. });
-            let whole = require(whole, || "only `.sched` can mark a per-K-step load".into());
+            let loads_full_tiles =
+                !matches!(op.kind, Op::SharedLoad { per_k_step: true, .. } | Op::SharedLoad { prefetch_next: true, .. });
+            let loads_full_tiles = require(loads_full_tiles, || "only `.sched` can mark a per-K-step load".into());
             let versioned = matches!(
                 op.kind,
                 Op::LoadView { versioned: true, .. }
@@ -60,19 +61,21 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
                     | Op::ReduceView { versioned: true, .. }
                     | Op::CopyView { versioned: true, .. }
             );
-            let once = require(!versioned, || "only `.sched` can mark a versioned access".into());
+            let is_unversioned = require(!versioned, || "only `.sched` can mark a versioned access".into());
             let waits = matches!(op.kind, Op::TmaStore { waits: true, .. });
-            let in_order = require(!waits, || "only `.sched` can make a TMA store wait".into());
-            whole.and(once).and(in_order).and_then(|()| alone(&op.kind.effects())).map_err(|message| {
-                let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
-                Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
-            })
+            let never_waits = require(!waits, || "only `.sched` can make a TMA store wait".into());
+            loads_full_tiles.and(is_unversioned).and(never_waits).and_then(|()| check_no_sched_state(&op.kind.effects())).map_err(
+                |message| {
+                    let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
+                    Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
+                },
+            )
         })
     })
 }
 
 /// Rejects states that exist only in `.sched`: operations in flight, and buffers with several stages.
-fn alone(effects: &Effects<'_>) -> Rule {
+fn check_no_sched_state(effects: &Effects<'_>) -> Rule {
     require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, but `.as` has no waits".into())?;
     let stages = effects.buffers.iter().all(|access| access.stage.is_none());
     require(stages, || "buffers have one stage in `.as`".into())
@@ -86,7 +89,7 @@ pub trait Program: MiddleOp {
         self.program().map(Op::effects)
     }
     /// Returns whether the op reads a value only from the one thread that computes it, not from all threads that hold the tile.
-    fn takes_from_one(&self) -> bool {
+    fn reads_from_one_thread(&self) -> bool {
         matches!(self.program(), Some(Op::SharedStore { .. }))
     }
 }
@@ -175,7 +178,7 @@ impl Check<'_> {
         let here = function.loc;
         body.verify_structure(function.region).map_err(breach("AS001", here))?;
         require(base::text::is_compact(function), || "ids are not in program order".into()).map_err(breach("AS008", here))?;
-        tables::block(self.attrs, !parts.is_empty()).map_err(breach("AS003", here))?;
+        tables::cta(self.attrs, !parts.is_empty()).map_err(breach("AS003", here))?;
         let cluster = self.attrs.cluster;
         let has_clusters = cluster.is_none() || self.target.has(Feature::Clusters);
         require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
@@ -199,8 +202,8 @@ impl Check<'_> {
         tables::buffers(self.attrs).and_then(|()| self.has_tensor_memory()).map_err(breach("AS006", here))?;
         tables::maps(self.attrs, params.len()).map_err(breach("AS013", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
-        let can_take = !rules::uses_clc(body) || self.target.has(Feature::ClusterLaunchControl);
-        require(can_take, || "the target has no cluster launch control".into()).map_err(breach("AS003", here))?;
+        let has_clc = !rules::uses_clc(body) || self.target.has(Feature::ClusterLaunchControl);
+        require(has_clc, || "the target has no cluster launch control".into()).map_err(breach("AS003", here))?;
         let outermost = parts.iter().map(|(region, _)| body.block_of(*region)).chain([function.entry()]);
         rules::clc_loops(body, &outermost.collect::<Vec<_>>()).map_err(breach("AS010", here))?;
         for (id, op) in body.ops.iter() {
@@ -252,7 +255,7 @@ impl Check<'_> {
             }
             Op::ConvertLayout { x, route } => {
                 uses.results(&[uses.seen(*x)])?;
-                self.converts(uses, *x, *route)
+                self.layout_conversion(uses, *x, *route)
             }
             Op::LoadView { .. }
             | Op::StoreView { .. }
@@ -282,7 +285,7 @@ impl Check<'_> {
     }
 
     /// All values have one layout. Values that are not tiles are in every thread.
-    fn together<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Value]) -> Rule {
+    fn check_same_layout<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Value]) -> Rule {
         let mut layouts = values.iter().filter_map(|value| uses.body.ty(*value).layout().map(|layout| (*value, layout)));
         let Some((first, layout)) = layouts.next() else { return Ok(()) };
         match layouts.find(|(_, other)| *other != layout) {

@@ -22,20 +22,20 @@ impl Check<'_> {
             | Core::Offset { .. }
             | Core::Assume { .. } => {
                 let values: Vec<Value> = core.operands().iter().chain(&uses.op.results).copied().collect();
-                self.together(uses, &values)
+                self.check_same_layout(uses, &values)
             }
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => {
                 let (from, to) = (uses.tile(*x)?.1, uses.result_tile()?.1);
                 self.renames(uses, *x, uses.result()?, source(core, from, to))
             }
             Core::Cat { lhs, rhs, dim } => {
-                self.together(uses, &[*lhs, *rhs])?;
-                self.halves(uses, *lhs, *dim as usize)
+                self.check_same_layout(uses, &[*lhs, *rhs])?;
+                self.cat_operands(uses, *lhs, *dim as usize)
             }
-            Core::Reinterpret { x } => self.pieces(uses, *x),
+            Core::Reinterpret { x } => self.reinterpreted_parts(uses, *x),
             Core::Extract { x, .. } => self.slice(uses, [uses.result()?, *x]),
             Core::Insert { x, into, .. } => {
-                self.together(uses, &[*into, uses.result()?])?;
+                self.check_same_layout(uses, &[*into, uses.result()?])?;
                 self.slice(uses, [*x, *into])
             }
             // Any layout can be generated.
@@ -76,7 +76,7 @@ impl Check<'_> {
         require(renaming.is_some(), || format!("it would move elements between threads, from {from} to {to}"))
     }
 
-    pub(super) fn converts<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value, route: Route) -> Rule {
+    pub(super) fn layout_conversion<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value, route: Route) -> Rule {
         let result = uses.result()?;
         let Route::Shuffle = route else { return self.renames(uses, x, result, |element| element) };
         let (from, to) = (self.layout(uses, x), self.layout(uses, result));
@@ -89,7 +89,7 @@ impl Check<'_> {
     }
 
     /// One register bit decides which operand of a concatenation an element comes from.
-    fn halves<O: Program>(&self, uses: &Uses<'_, O, Type>, lhs: Value, dim: usize) -> Rule {
+    fn cat_operands<O: Program>(&self, uses: &Uses<'_, O, Type>, lhs: Value, dim: usize) -> Rule {
         let result = uses.result()?;
         let strides = Strides::of(uses.tile(result)?.1);
         let top = strides.dim_bits(dim).end - 1;
@@ -97,21 +97,24 @@ impl Check<'_> {
         let before = layout.register.len();
         layout.register.retain(|basis| *basis != 1 << top);
         let bases = layout.register.iter().chain(&layout.lane).chain(&layout.warp);
-        let alone = layout.register.len() + 1 == before && bases.into_iter().all(|basis| basis >> top & 1 == 0);
+        let by_one_register_bit = layout.register.len() + 1 == before && bases.into_iter().all(|basis| basis >> top & 1 == 0);
         let half = layout.map(|basis| basis & ((1 << top) - 1) | basis >> (top + 1) << top);
-        require(alone && half == self.layout(uses, lhs), || "its operands' layout is not that of the result's halves".into())
+        require(by_one_register_bit && half == self.layout(uses, lhs), || {
+            "its operands' layout is not that of the result's halves".into()
+        })
     }
 
     /// The parts of a wide element are in neighbouring registers of the thread that holds the element.
-    fn pieces<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value) -> Rule {
+    fn reinterpreted_parts<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value) -> Rule {
         let result = uses.result()?;
-        let [(from, operand), (to, made)] = [x, result].map(|value| (self.elem_bits(uses, value), self.layout(uses, value)));
-        let ((wide, whole), (narrow, pieces)) =
-            if from >= to { ((from, operand), (to, made)) } else { ((to, made), (from, operand)) };
+        let [(from, operand), (to, result_layout)] =
+            [x, result].map(|value| (self.elem_bits(uses, value), self.layout(uses, value)));
+        let ((wide, wide_layout), (narrow, narrow_layout)) =
+            if from >= to { ((from, operand), (to, result_layout)) } else { ((to, result_layout), (from, operand)) };
         let bits = (wide / narrow).ilog2();
-        let mut expected = whole.map(|basis| basis << bits);
+        let mut expected = wide_layout.map(|basis| basis << bits);
         expected.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
-        require(expected == pieces, || "the parts of an element are not in neighbouring registers of its thread".into())
+        require(expected == narrow_layout, || "the parts of an element are not in neighbouring registers of its thread".into())
     }
 
     fn elem_bits<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> u32 {

@@ -33,8 +33,8 @@ fn has_lanes(info: &BufferInfo) -> bool {
     info.offsets.len() >= (parts + crate::tensor_memory::LANES.ilog2()) as usize
 }
 
-/// A CTA with warp roles may have any number of warps.
-pub(super) fn block(attrs: &FunctionAttrs, divided: bool) -> Rule {
+/// Checks the warps and the occupancy. A CTA with warp roles (`divided`) may have any number of warps.
+pub(super) fn cta(attrs: &FunctionAttrs, divided: bool) -> Rule {
     let warps = attrs.warps;
     let known = (1..=MAX_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
     require(known, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;
@@ -50,8 +50,8 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
         let given = match info.space {
             Space::Shared => info.offsets.len(),
             Space::Tensor => {
-                let lies = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
-                require(lies, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
+                let fits = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
+                require(fits, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
                 info.offsets.iter().filter(|basis| **basis != 0).count()
             }
         };

@@ -13,19 +13,19 @@ use target_info::Feature;
 impl Check<'_> {
     pub(super) fn tensor_access<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
-            Op::TmemLoad { buffer, from, atom, .. } => self.by_lanes(uses, uses.result()?, *buffer, *from, atom.0),
+            Op::TmemLoad { buffer, from, atom, .. } => self.lane_access(uses, uses.result()?, *buffer, *from, atom.0),
             Op::TmemStore { x, buffer, from, atom, .. } => {
                 uses.results(&[])?;
-                self.by_lanes(uses, *x, *buffer, *from, atom.0)?;
-                let alone = self.layout(uses, *x).warp.iter().all(|basis| *basis != 0);
-                require(alone, || format!("several warps store the same elements of {x}"))
+                self.lane_access(uses, *x, *buffer, *from, atom.0)?;
+                let is_divided = self.layout(uses, *x).warp.iter().all(|basis| *basis != 0);
+                require(is_divided, || format!("several warps store the same elements of {x}"))
             }
             Op::TmemScale { by, buffer, zero_init, atom, .. } => {
                 uses.results(&[])?;
                 self.is_i1(uses, *zero_init)?;
                 let (info, (elem, shape)) = (self.buffer(*buffer)?, uses.tile(*by)?);
-                let accumulators =
-                    tensor_memory::accumulators(info.elem, &info.shape).is_some_and(|good| tensor_memory::lies_as(info, &good));
+                let accumulators = tensor_memory::accumulators(info.elem, &info.shape)
+                    .is_some_and(|expected| tensor_memory::is_same_but_alignment(info, &expected));
                 require(accumulators, || format!("{buffer} does not have an accumulator layout"))?;
                 let same = info.shape.split_last().zip(shape.split_last()).is_some_and(|(all, own)| all.1 == own.1 && *own.0 == 1);
                 let float = elem == info.elem && elem.carrier() == Scalar::F32;
@@ -41,12 +41,12 @@ impl Check<'_> {
     }
 
     pub(super) fn is_i1<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Rule {
-        let written_if = *uses.body.ty(value) == Type::Scalar(Elem::Scalar(Scalar::I1));
-        require(written_if, || "`zero_init` must be a scalar i1".into())
+        let is_predicate = *uses.body.ty(value) == Type::Scalar(Elem::Scalar(Scalar::I1));
+        require(is_predicate, || "`zero_init` must be a scalar i1".into())
     }
 
     /// A slice of a buffer that the warps load or store, each in the lanes that it can access.
-    fn by_lanes<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, from: u32, atom: &LaneAtom) -> Rule {
+    fn lane_access<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, from: u32, atom: &LaneAtom) -> Rule {
         let (info, (elem, shape)) = (self.buffer(buffer)?, uses.tile(tile)?);
         require(info.space == Space::Tensor, || format!("{buffer} is not in tensor memory"))?;
         let part = TmemSlice::of(&info.shape, shape, from).filter(|_| elem == info.elem);
@@ -55,7 +55,7 @@ impl Check<'_> {
         require(fits, || format!("'{}' does not fit the layouts of {tile} and {buffer}", atom.name))
     }
 
-    /// The accumulator is in tensor memory, the left operand there or in shared memory, the right operand in shared memory.
+    /// The accumulator is in tensor memory, the left operand in tensor or shared memory, and the right operand in shared memory.
     pub(super) fn tcgen05_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op, atom: &'static TensorAtom) -> Rule {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, .. } = kind else { unreachable!("called for MMA ops only") };
         let name = atom.name;
@@ -65,25 +65,27 @@ impl Check<'_> {
             return Err(format!("'{name}' needs its accumulator in tensor memory, untransposed"));
         };
         let out = self.buffer(*accumulators)?;
-        let lies = tensor_memory::accumulators(out.elem, &out.shape).is_some_and(|good| tensor_memory::lies_as(out, &good));
-        require(lies, || format!("{accumulators} does not have an accumulator layout"))?;
+        let has_layout = tensor_memory::accumulators(out.elem, &out.shape)
+            .is_some_and(|expected| tensor_memory::is_same_but_alignment(out, &expected));
+        require(has_layout, || format!("{accumulators} does not have an accumulator layout"))?;
         let MmaOperand::Memory { buffer: right, transposed, .. } = rhs else {
             return Err(format!("'{name}' needs its right operand in shared memory"));
         };
-        let (b, [depth, own]) = self.in_shared(*right, Operand::B, *transposed, atom)?;
+        let (b, [depth, own]) = self.shared_operand(*right, Operand::B, *transposed, atom)?;
         // Each CTA of a pair has the columns of its rank.
         let n = if self.attrs.cta_pair { own * tensor_memory::CTA_PAIR } else { own };
         let (a, [m, k]) = match lhs {
             MmaOperand::Registers(_) => return Err(format!("'{name}' has no operands in registers")),
             MmaOperand::Memory { buffer, transposed, .. } if self.buffer(*buffer)?.space == Space::Tensor => {
                 let info = self.buffer(*buffer)?;
-                let lies = tensor_memory::left(info.elem, &info.shape).is_some_and(|good| tensor_memory::lies_as(info, &good));
-                require(lies && !transposed, || format!("{buffer} does not have a left-operand layout"))?;
-                (info.elem.carrier(), last(info)?)
+                let has_layout = tensor_memory::left_operand(info.elem, &info.shape)
+                    .is_some_and(|expected| tensor_memory::is_same_but_alignment(info, &expected));
+                require(has_layout && !transposed, || format!("{buffer} does not have a left-operand layout"))?;
+                (info.elem.carrier(), matrix_extents(info)?)
             }
-            MmaOperand::Memory { buffer, transposed, .. } => self.in_shared(*buffer, Operand::A, *transposed, atom)?,
+            MmaOperand::Memory { buffer, transposed, .. } => self.shared_operand(*buffer, Operand::A, *transposed, atom)?,
         };
-        require([m, n] == last(out)? && k == depth, || "the shapes do not form an MMA".into())?;
+        require([m, n] == matrix_extents(out)? && k == depth, || "the shapes do not form an MMA".into())?;
         let sum = out.elem.carrier();
         if lhs_scale.is_none() {
             has_mma(a, b, sum)?;
@@ -106,7 +108,8 @@ impl Check<'_> {
         require(of_cta_pair || !self.attrs.cta_pair, || "a CTA pair has no such MMA".into())
     }
 
-    /// The type of an operand's scales. The buffer has one scale for each row or column and block.
+    /// Checks the scales of an operand and returns their type. The buffer has one scale for each block of each row of A or column
+    /// of B.
     fn scales(&self, place: &MmaOperand, operand: Operand, [lines, depth]: [u32; 2], atom: &TensorAtom) -> Result<Scalar, String> {
         let (Some(scales), MmaOperand::Memory { buffer, transposed: false, .. }) = (&atom.scales, place) else {
             return Err(format!("'{}' needs its scales in tensor memory, untransposed", atom.name));
@@ -115,8 +118,9 @@ impl Check<'_> {
         let elem = info.elem.carrier();
         let blocks = depth / scales.block;
         let shape = if operand == Operand::B { [blocks, lines] } else { [lines, blocks] };
-        let lies = tensor_memory::scales(info.elem, &shape, operand).is_some_and(|good| tensor_memory::lies_as(info, &good));
-        require(lies, || format!("{buffer} does not have a scale layout"))?;
+        let has_layout = tensor_memory::scales(info.elem, &shape, operand)
+            .is_some_and(|expected| tensor_memory::is_same_but_alignment(info, &expected));
+        require(has_layout, || format!("{buffer} does not have a scale layout"))?;
         require(scales.elems.contains(&elem), || format!("'{}' takes no scales of {elem}", atom.name))?;
         Ok(elem)
     }
@@ -126,7 +130,7 @@ impl Check<'_> {
     }
 
     /// The type and extents of an operand in shared memory.
-    fn in_shared(
+    fn shared_operand(
         &self,
         buffer: Buffer,
         operand: Operand,
@@ -134,7 +138,7 @@ impl Check<'_> {
         atom: &TensorAtom,
     ) -> Result<(Scalar, [u32; 2]), String> {
         let info = self.buffer(buffer)?;
-        let mut extents = last(info)?;
+        let mut extents = matrix_extents(info)?;
         let matrix = Matrix::of(info, operand, transposed);
         let matrix = matrix.ok_or_else(|| format!("no matrix descriptor can describe {buffer}"))?;
         require(matrix.along_depth || atom.transposes, || {
@@ -157,6 +161,6 @@ impl Check<'_> {
 }
 
 /// The last two extents.
-fn last(info: &BufferInfo) -> Result<[u32; 2], String> {
+fn matrix_extents(info: &BufferInfo) -> Result<[u32; 2], String> {
     info.shape.last_chunk::<2>().copied().ok_or_else(|| "an operand is a matrix".into())
 }

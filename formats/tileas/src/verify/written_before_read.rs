@@ -10,11 +10,11 @@
 //! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk refuses stays refused. The
 //! work is linear in the function: the walks are limited, and so are the buffers that need the analysis.
 //!
-//! After an `if` both branches count, even one that leaves. Code after a `break` counts after its `loop`. The hazard checker of
-//! `.sched` executes both, too.
+//! After an `if`, the states of both branches count, even if one ends in a `break`, `continue` or `return`. After a `loop`, the
+//! state at the end of its body counts, too. Reason: the hazard checker of `.sched` executes these paths.
 //!
-//! The analysis complements `written_before_read`, which follows program order and is the only rule for `.sched`. Loops are split
-//! there, and the hazard checker executes the program.
+//! The analysis complements `written_before_read`, which follows program order and is the only rule for `.sched`. In `.sched`,
+//! loops are split into main and epilogue loops, and the hazard checker executes the program instead.
 
 use crate::effects::AccessKind;
 use crate::{Buffer, FunctionAttrs, Op, Type};
@@ -35,11 +35,11 @@ const ALL: Set = Set::MAX;
 /// walk.
 const MAX_WALKS: usize = 16;
 /// Limit on the buffers of a function that need the analysis.
-const MAX_UNCLEAR: usize = 1024;
+const MAX_ANALYSED: usize = 1024;
 
 /// The state at a program point: the buffers written so far, and whether the point is reachable.
 #[derive(Clone, Copy)]
-struct Here {
+struct PointState {
     written: Set,
     reached: bool,
 }
@@ -58,14 +58,14 @@ impl WrittenIf {
 }
 
 /// Paths that meet at one point, with the values that they forward.
-struct Meeting {
-    here: Here,
+struct MergedPaths {
+    here: PointState,
     written_ifs: Vec<WrittenIf>,
 }
 
-impl Meeting {
+impl MergedPaths {
     /// An unreachable path does not weaken a reachable one.
-    fn add(&mut self, other: Meeting) {
+    fn add(&mut self, other: MergedPaths) {
         match (self.here.reached, other.here.reached) {
             (false, true) => *self = other,
             (true, false) => {}
@@ -98,7 +98,7 @@ enum Bound {
 }
 
 /// The operands of a `for`.
-struct For<'a> {
+struct ForLoop<'a> {
     lower: Value,
     upper: Value,
     unsigned: bool,
@@ -109,30 +109,32 @@ struct For<'a> {
 struct Walk<'a> {
     body: &'a Body<Op, Type>,
     nesting: &'a OpParents,
-    /// By buffer, its bit in the sets; 0 for a buffer outside this analysis.
+    /// By buffer, the set with its bit only; 0 for a buffer outside this analysis.
     sets: Vec<Set>,
     /// By value.
     written_ifs: Vec<WrittenIf>,
-    /// The assumed states at the ends of iterations, the assumption for other loops, and the computed states of this walk.
-    taken: BTreeMap<OpId, IterationState>,
-    others: Set,
-    left: BTreeMap<OpId, IterationState>,
+    /// The states at the ends of iterations: by loop, the states that this walk assumes; the buffers that it assumes to be written
+    /// for loops without such a state; and the states that this walk computes.
+    assumed: BTreeMap<OpId, IterationState>,
+    assumed_elsewhere: Set,
+    computed: BTreeMap<OpId, IterationState>,
     /// Paths that continue a loop, and paths that leave an op.
-    iterations: BTreeMap<OpId, Meeting>,
-    exits: BTreeMap<OpId, Meeting>,
+    iterations: BTreeMap<OpId, MergedPaths>,
+    exits: BTreeMap<OpId, MergedPaths>,
     /// The loop of each loop counter.
     counters: BTreeMap<Value, OpId>,
-    /// The buffers that earlier loops wrote if they ran an iteration, and the previous entry before each change.
+    /// By bounds, the buffers that earlier loops with these bounds wrote if they ran an iteration. `changes` has the previous entry
+    /// for each change of this map.
     ran: BTreeMap<Bounds, Set>,
     changes: Vec<(Bounds, Option<Set>)>,
 }
 
 /// Checks that every path writes a buffer before it reads it. Regions and terminators must be valid.
 pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
-    let unclear = unclear(body, root, attrs);
-    if let Some((buffer, loc)) = unclear.get(MAX_UNCLEAR) {
+    let unclear = buffers_to_analyse(body, root, attrs);
+    if let Some((buffer, loc)) = unclear.get(MAX_ANALYSED) {
         let message =
-            format!("{buffer} is one of more than {MAX_UNCLEAR} buffers whose first write does not dominate all other accesses");
+            format!("{buffer} is one of more than {MAX_ANALYSED} buffers whose first write does not dominate all other accesses");
         return Err((*loc, message));
     }
     if unclear.is_empty() {
@@ -146,9 +148,9 @@ pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &Functio
     })
 }
 
-/// The buffers that need the analysis, with the location of a read: not the ones whose first access writes them and dominates the
-/// others.
-fn unclear(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
+/// The buffers that need the analysis, each with the location of a read. A buffer does not need it if its first access is a write
+/// that dominates all other accesses.
+fn buffers_to_analyse(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
     let order = body.walk(root);
     let blocks = body.op_blocks();
     let mut at = vec![0; body.ops.len()];
@@ -176,9 +178,9 @@ impl<'a> Walk<'a> {
             nesting,
             sets,
             written_ifs: vec![WrittenIf::default(); body.values.len()],
-            taken: BTreeMap::new(),
-            others: ALL,
-            left: BTreeMap::new(),
+            assumed: BTreeMap::new(),
+            assumed_elsewhere: ALL,
+            computed: BTreeMap::new(),
             iterations: BTreeMap::new(),
             exits: BTreeMap::new(),
             counters: BTreeMap::new(),
@@ -188,23 +190,23 @@ impl<'a> Walk<'a> {
     }
 
     fn until_nothing_changes(mut self, root: Region) -> Rule {
-        let start = Here { written: 0, reached: true };
+        let start = PointState { written: 0, reached: true };
         for _ in 0..MAX_WALKS {
             self.region(root, start)?;
-            let left = std::mem::take(&mut self.left);
-            if left == self.taken {
+            let computed = std::mem::take(&mut self.computed);
+            if computed == self.assumed {
                 return Ok(());
             }
-            self.taken = left;
+            self.assumed = computed;
         }
         // No fixed point: assume nothing about earlier iterations.
-        self.taken.clear();
-        self.others = 0;
+        self.assumed.clear();
+        self.assumed_elsewhere = 0;
         self.region(root, start).map(drop)
     }
 
     /// Walks a region and returns the state at its end, which is unreachable after the terminator.
-    fn region(&mut self, region: Region, mut here: Here) -> Rule<Here> {
+    fn region(&mut self, region: Region, mut here: PointState) -> Rule<PointState> {
         let (body, outside) = (self.body, self.changes.len());
         for &op in &body.blocks[body.block_of(region)].ops {
             let node = &body.ops[op];
@@ -214,12 +216,12 @@ impl<'a> Walk<'a> {
             match node.kind.core() {
                 Some(Core::If { cond, then, otherwise }) => here = self.branches(op, *cond, [*then, *otherwise], here)?,
                 Some(Core::For { lower, upper, init, unsigned, body: inner, .. }) => {
-                    let one = For { lower: *lower, upper: *upper, unsigned: *unsigned, init, inner: *inner };
-                    here = self.counted(op, &one, here)?;
+                    let one = ForLoop { lower: *lower, upper: *upper, unsigned: *unsigned, init, inner: *inner };
+                    here = self.for_loop(op, &one, here)?;
                 }
-                Some(Core::Loop { init, body: inner }) => here = self.endless(op, init, *inner, here)?,
+                Some(Core::Loop { init, body: inner }) => here = self.unbounded_loop(op, init, *inner, here)?,
                 Some(core) if node.kind.is_terminator() => {
-                    self.leave(op, core, here);
+                    self.record_exit(op, core, here);
                     here.reached = false;
                 }
                 Some(core) => self.define(&node.results, &[self.computed_predicate(core)]),
@@ -236,7 +238,7 @@ impl<'a> Walk<'a> {
         Ok(here)
     }
 
-    fn access(&self, buffer: Buffer, access_kind: AccessKind, here: &mut Here) -> Result<(), String> {
+    fn access(&self, buffer: Buffer, access_kind: AccessKind, here: &mut PointState) -> Result<(), String> {
         let own = self.sets[buffer.0 as usize];
         let known = match access_kind {
             // An accumulator that is not zero-initialised has been written.
@@ -251,27 +253,27 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn branches(&mut self, op: OpId, cond: Value, [then, otherwise]: [Region; 2], here: Here) -> Rule<Here> {
+    fn branches(&mut self, op: OpId, cond: Value, [then, otherwise]: [Region; 2], here: PointState) -> Rule<PointState> {
         let WrittenIf { mut if_true, mut if_false } = self.written_if(cond);
         if let Some((bounds, when)) = self.compared(cond) {
             let ran = self.ran.get(&bounds).copied().unwrap_or(0);
             *(if when { &mut if_true } else { &mut if_false }) |= ran;
         }
-        let one = self.region(then, Here { written: here.written | if_true, ..here })?;
-        let other = self.region(otherwise, Here { written: here.written | if_false, ..here })?;
+        let one = self.region(then, PointState { written: here.written | if_true, ..here })?;
+        let other = self.region(otherwise, PointState { written: here.written | if_false, ..here })?;
         let written = one.written & other.written;
         let met = self.exit(op, written);
-        Ok(Here { written: met.written & written, ..met })
+        Ok(PointState { written: met.written & written, ..met })
     }
 
-    fn counted(&mut self, op: OpId, own: &For<'_>, here: Here) -> Rule<Here> {
+    fn for_loop(&mut self, op: OpId, own: &ForLoop<'_>, here: PointState) -> Rule<PointState> {
         let body = self.body;
         let first = self.forwarded_values(own.init, here);
         let args = &body.blocks[body.block_of(own.inner)].args;
         self.counters.insert(args[0], op);
-        self.enter(op, &args[1..], &first);
+        self.define_carried(op, &args[1..], &first);
         let end = self.region(own.inner, here)?;
-        let (last, mut results) = self.go_on(op, end, first.len());
+        let (last, mut results) = self.end_iteration(op, end, first.len());
         let has_iteration = self.has_iteration(own);
         let runs = has_iteration == Some(true);
         if !runs {
@@ -287,50 +289,53 @@ impl<'a> Walk<'a> {
         Ok(if runs { last } else { here })
     }
 
-    fn endless(&mut self, op: OpId, init: &[Value], inner: Region, here: Here) -> Rule<Here> {
+    fn unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, here: PointState) -> Rule<PointState> {
         let body = self.body;
         let first = self.forwarded_values(init, here);
-        self.enter(op, &body.blocks[body.block_of(inner)].args, &first);
+        self.define_carried(op, &body.blocks[body.block_of(inner)].args, &first);
         let end = self.region(inner, here)?;
-        self.go_on(op, end, first.len());
+        self.end_iteration(op, end, first.len());
         let met = self.exit(op, end.written);
-        Ok(Here { written: met.written & end.written, ..met })
+        Ok(PointState { written: met.written & end.written, ..met })
     }
 
     /// Defines the loop-carried values for any iteration.
-    fn enter(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
+    fn define_carried(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
         let mut carried = first.to_vec();
-        match self.taken.get(&op) {
+        match self.assumed.get(&op) {
             Some(iteration) => meet(&mut carried, &iteration.written_ifs),
-            None => meet(&mut carried, &vec![WrittenIf { if_true: self.others, if_false: self.others }; first.len()]),
+            None => meet(
+                &mut carried,
+                &vec![WrittenIf { if_true: self.assumed_elsewhere, if_false: self.assumed_elsewhere }; first.len()],
+            ),
         }
         self.define(args, &carried);
     }
 
     /// Records the state at the end of an iteration, and returns the state after the last one.
-    fn go_on(&mut self, op: OpId, end: Here, count: usize) -> (Here, Vec<WrittenIf>) {
-        let nowhere = || Meeting { here: Here { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
-        let Meeting { here, written_ifs } = self.iterations.remove(&op).unwrap_or_else(nowhere);
-        self.left.insert(op, IterationState { written: here.written, written_ifs: written_ifs.clone() });
+    fn end_iteration(&mut self, op: OpId, end: PointState, count: usize) -> (PointState, Vec<WrittenIf>) {
+        let nowhere = || MergedPaths { here: PointState { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
+        let MergedPaths { here, written_ifs } = self.iterations.remove(&op).unwrap_or_else(nowhere);
+        self.computed.insert(op, IterationState { written: here.written, written_ifs: written_ifs.clone() });
         (here, written_ifs)
     }
 
     /// Merges the paths that leave an op; without any, the code after the op is unreachable.
-    fn exit(&mut self, op: OpId, otherwise: Set) -> Here {
+    fn exit(&mut self, op: OpId, otherwise: Set) -> PointState {
         let results = &self.body.ops[op].results;
-        let nowhere = || Meeting {
-            here: Here { written: otherwise, reached: false },
+        let nowhere = || MergedPaths {
+            here: PointState { written: otherwise, reached: false },
             written_ifs: vec![WrittenIf::default(); results.len()],
         };
-        let Meeting { here, written_ifs } = self.exits.remove(&op).unwrap_or_else(nowhere);
+        let MergedPaths { here, written_ifs } = self.exits.remove(&op).unwrap_or_else(nowhere);
         self.define(results, &written_ifs);
         here
     }
 
-    fn leave(&mut self, op: OpId, core: &Core, here: Here) {
+    fn record_exit(&mut self, op: OpId, core: &Core, here: PointState) {
         let (Core::Yield { values } | Core::Continue { values } | Core::Break { values }) = core else { return };
         let Some(target) = self.nesting.target[op.0 as usize] else { return };
-        let own = Meeting { here, written_ifs: self.forwarded_values(values, here) };
+        let own = MergedPaths { here, written_ifs: self.forwarded_values(values, here) };
         let paths = if matches!(core, Core::Continue { .. }) { &mut self.iterations } else { &mut self.exits };
         match paths.get_mut(&target) {
             Some(meeting) => meeting.add(own),
@@ -338,8 +343,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Forwarded values learn the buffers written at the point where they are forwarded, for both polarities.
-    fn forwarded_values(&self, values: &[Value], here: Here) -> Vec<WrittenIf> {
+    /// The lattice values of forwarded values. The buffers written at the point of forwarding are added for both polarities.
+    fn forwarded_values(&self, values: &[Value], here: PointState) -> Vec<WrittenIf> {
         let with =
             |WrittenIf { if_true, if_false }| WrittenIf { if_true: if_true | here.written, if_false: if_false | here.written };
         values.iter().map(|value| with(self.written_if(*value))).collect()
@@ -384,12 +389,12 @@ impl<'a> Walk<'a> {
         if self.bound(*lower) != self.bound(from) {
             return 0;
         }
-        self.taken.get(op).map_or(self.others, |iteration| iteration.written)
+        self.assumed.get(op).map_or(self.assumed_elsewhere, |iteration| iteration.written)
     }
 
     /// The bounds that a predicate compares, and the polarity that means lower < upper.
-    fn compared(&self, written_if: Value) -> Option<(Bounds, bool)> {
-        let core = self.body.ops[self.body.defining_op(written_if)?].kind.core()?;
+    fn compared(&self, cond: Value) -> Option<(Bounds, bool)> {
+        let core = self.body.ops[self.body.defining_op(cond)?].kind.core()?;
         let Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } = core else { return None };
         let (lower, upper, when) = match predicate {
             Predicate::LessThan => (lhs, rhs, true),
@@ -402,7 +407,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns whether a loop runs an iteration, if the bounds are known.
-    fn has_iteration(&self, own: &For<'_>) -> Option<bool> {
+    fn has_iteration(&self, own: &ForLoop<'_>) -> Option<bool> {
         let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound(own.lower), self.bound(own.upper)) else { return None };
         let scalar = self.body.ty(own.lower).elem()?.scalar()?;
         Some(if own.unsigned { lower < upper } else { scalar.sign_extend(lower) < scalar.sign_extend(upper) })

@@ -1,4 +1,4 @@
-//! Proves that an accumulator in memory is zero-initialised at its first MMA: then no earlier write is needed.
+//! Proves that the `zero_init` predicate of an accumulator in memory is true at its first MMA. The MMA then needs no earlier write.
 
 use super::{Program, Type, Value};
 use base::ir::{Block, Def, Op as OpId};
@@ -20,16 +20,20 @@ impl<'a, O: Program> ZeroInit<'a, O> {
     pub(super) fn new(body: &'a Body<O, Type>, root: Region) -> ZeroInit<'a, O> {
         let mut zero_init = ZeroInit { body, parents: BTreeMap::new(), breaks: BTreeMap::new() };
         // For each op the innermost `loop` around it; outer ops come first.
-        let mut left: BTreeMap<OpId, OpId> = BTreeMap::new();
+        let mut loop_of: BTreeMap<OpId, OpId> = BTreeMap::new();
         for op in body.walk(root) {
             let kind = zero_init.core(op);
-            if let (Some(Core::Break { values }), Some(around)) = (kind, left.get(&op)) {
-                zero_init.breaks.entry(*around).or_default().push(values);
+            if let (Some(Core::Break { values }), Some(enclosing_loop)) = (kind, loop_of.get(&op)) {
+                zero_init.breaks.entry(*enclosing_loop).or_default().push(values);
             }
-            let around = if matches!(kind, Some(Core::Loop { .. })) { Some(op) } else { left.get(&op).copied() };
+            let enclosing_loop = if matches!(kind, Some(Core::Loop { .. })) { Some(op) } else { loop_of.get(&op).copied() };
             for block in body.ops[op].kind.regions().into_iter().flat_map(|region| &body.regions[region].blocks) {
                 zero_init.parents.insert(*block, op);
-                left.extend(around.iter().flat_map(|around| body.blocks[*block].ops.iter().map(|inner| (*inner, *around))));
+                loop_of.extend(
+                    enclosing_loop
+                        .iter()
+                        .flat_map(|enclosing_loop| body.blocks[*block].ops.iter().map(|inner| (*inner, *enclosing_loop))),
+                );
             }
         }
         zero_init
@@ -49,7 +53,8 @@ impl<'a, O: Program> ZeroInit<'a, O> {
         true
     }
 
-    /// The values that must be true at first for a value to be true; none if it is false or unknown.
+    /// The values that must be true at first for a value to be true at first; empty for the constant true. `None` if the value is
+    /// false or unknown.
     fn sources(&self, value: Value) -> Option<Vec<Value>> {
         let body = self.body;
         match body.values[value].def {

@@ -3,7 +3,7 @@
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::reader::Tables;
-use super::types::{no_unused_bits, preview_unannounced};
+use super::types::{no_unused_bits, preview_not_signalled};
 use super::{MAX_DEPTH, preview};
 use crate::enums::WireEnum;
 use crate::gates::{ATTRIBUTES, AttributeKind};
@@ -20,11 +20,11 @@ impl Tables<'_> {
         if depth > MAX_DEPTH {
             return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
-        let number = cursor.varint().says(cursor, "failed to read AttributeTag for self-contained attribute.")?;
+        let number = cursor.varint().with_message(cursor, "failed to read AttributeTag for self-contained attribute.")?;
         let unsupported = || format!("unsupported AttributeTag {number} for self-contained attribute");
         let Some(row) = ATTRIBUTES.iter().find(|row| row.tag == number as u8) else { return Err(cursor.error(unsupported())) };
         if row.preview && !self.preview {
-            return Err(cursor.error(preview_unannounced(format_args!("attribute tag {}", row.tag))));
+            return Err(cursor.error(preview_not_signalled(format_args!("attribute tag {}", row.tag))));
         }
         if self.version < row.since {
             return Err(cursor.error(unsupported()));
@@ -32,27 +32,31 @@ impl Tables<'_> {
         Ok(match row.kind {
             AttributeKind::Integer => self.integer(cursor)?,
             AttributeKind::Float => self.float(cursor)?,
-            AttributeKind::Bool => Attribute::Bool(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0),
+            AttributeKind::Bool => {
+                Attribute::Bool(cursor.byte().with_message(cursor, "failed to read byte for inline bool (i1)")? != 0)
+            }
             AttributeKind::Type => Attribute::Type(
-                self.types.read(cursor, &mut self.strings).says(cursor, "failed to get referenced type for TypeAttr")?,
+                self.types.read(cursor, &mut self.strings).with_message(cursor, "failed to get referenced type for TypeAttr")?,
             ),
-            AttributeKind::String => Attribute::String(self.strings.read(cursor).says(cursor, "failed to read StringAttr.")?),
+            AttributeKind::String => {
+                Attribute::String(self.strings.read(cursor).with_message(cursor, "failed to read StringAttr.")?)
+            }
             AttributeKind::Array => Attribute::Array(self.array(cursor, depth)?),
             AttributeKind::Dense => self.dense(cursor)?,
             AttributeKind::DivBy => div_by(cursor)?,
             AttributeKind::SameElements => Attribute::SameElements(
                 checked_array(
-                    cursor.array(i64::from_le_bytes).says(cursor, "failed to read DenseI64ArrayAttr values."),
+                    cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read DenseI64ArrayAttr values."),
                     cursor,
                     |value| *value == i64::MIN || *value == i64::MAX,
                 )
-                .says(cursor, "failed to read DenseI64ArrayAttr for SameElementsAttr")?,
+                .with_message(cursor, "failed to read DenseI64ArrayAttr for SameElementsAttr")?,
             ),
             AttributeKind::Dictionary => Attribute::Dictionary(self.nested_dictionary(cursor, depth)?),
             AttributeKind::OptimizationHints => Attribute::OptimizationHints(self.hints_at(cursor, depth)?),
             AttributeKind::Bounded => bounded(cursor)?,
             AttributeKind::MulticastReduction => {
-                let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")?;
+                let number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")?;
                 let kind = u8::try_from(number).ok().and_then(MulticastReduction::from_number);
                 Attribute::MulticastReduction(kind.ok_or_else(|| cursor.error(format!("invalid enum value for value: {number}")))?)
             }
@@ -62,7 +66,7 @@ impl Tables<'_> {
 
     /// A counted list of attributes of any kind.
     pub(super) fn attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Attribute]>> {
-        let count = cursor.count().says(cursor, "failed to read size for ArrayAttr.")?;
+        let count = cursor.count().with_message(cursor, "failed to read size for ArrayAttr.")?;
         let mut all = Vec::new();
         for i in 0..count {
             all.push(self.attribute(cursor).context(cursor, || format!("failed to parse ArrayAttr element {i}"))?);
@@ -86,7 +90,7 @@ impl Tables<'_> {
     }
 
     pub(super) fn array(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Attribute]>> {
-        let count = cursor.count().says(cursor, "failed to read size for ArrayAttr.")?;
+        let count = cursor.count().with_message(cursor, "failed to read size for ArrayAttr.")?;
         let mut elements = Vec::new();
         for i in 0..count {
             let element =
@@ -125,7 +129,7 @@ impl Tables<'_> {
     }
 
     fn nested_dictionary(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
-        let count = cursor.count().says(cursor, "failed to read size for DictionaryAttr")?;
+        let count = cursor.count().with_message(cursor, "failed to read size for DictionaryAttr")?;
         let mut entries: Vec<(StringId, Attribute)> = Vec::new();
         for i in 0..count {
             let key = self.strings.read(cursor).context(cursor, || format!("failed to read key for DictionaryAttr element {i}"))?;
@@ -148,13 +152,13 @@ impl Tables<'_> {
 
     fn integer(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
         const MESSAGE: &str = "failed to read valid IntegerType for IntegerAttr";
-        let ty = self.types.read(cursor, &mut self.strings).says(cursor, MESSAGE)?;
+        let ty = self.types.read(cursor, &mut self.strings).with_message(cursor, MESSAGE)?;
         let Type::Scalar(scalar) = self.types.arena[ty] else { return Err(cursor.error(MESSAGE)) };
         if !scalar.is_int() {
             return Err(cursor.error(MESSAGE));
         }
         if scalar == Scalar::I1 {
-            let byte = cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")?;
+            let byte = cursor.byte().with_message(cursor, "failed to read byte for inline bool (i1)")?;
             return Ok(Attribute::Integer { ty, bits: u64::from(byte != 0) });
         }
         Ok(Attribute::Integer { ty, bits: inline_integer(cursor, scalar.bits())? })
@@ -162,20 +166,20 @@ impl Tables<'_> {
 
     fn float(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
         const MESSAGE: &str = "failed to read valid FloatType for FloatAttr";
-        let ty = self.types.read(cursor, &mut self.strings).says(cursor, MESSAGE)?;
+        let ty = self.types.read(cursor, &mut self.strings).with_message(cursor, MESSAGE)?;
         let Type::Scalar(scalar) = self.types.arena[ty] else { return Err(cursor.error(MESSAGE)) };
         if !scalar.is_float() {
             return Err(cursor.error(MESSAGE));
         }
         let width = if scalar == Scalar::TF32 { 19 } else { scalar.bits() };
         let bits = if width <= 8 {
-            let byte = cursor.byte().says(cursor, "failed to read byte for APInt (<= 8 bits).")?;
+            let byte = cursor.byte().with_message(cursor, "failed to read byte for APInt (<= 8 bits).")?;
             if u32::from(byte) >> width != 0 {
                 return Err(cursor.error(format!("value {byte} does not fit in {width} bits.")));
             }
             u64::from(byte)
         } else {
-            let value = cursor.signed_varint().says(cursor, "failed to read signed varint for APInt (<= 64 bits).")?;
+            let value = cursor.signed_varint().with_message(cursor, "failed to read signed varint for APInt (<= 64 bits).")?;
             fits(cursor, value, width)?
         };
         Ok(Attribute::Float { ty, bits: if scalar == Scalar::TF32 { bits << 13 } else { bits } })
@@ -183,7 +187,7 @@ impl Tables<'_> {
 
     fn dense(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
         const MESSAGE: &str = "failed to read valid MLIR Type for self-contained DenseElementsAttr";
-        let ty = self.types.read(cursor, &mut self.strings).says(cursor, MESSAGE)?;
+        let ty = self.types.read(cursor, &mut self.strings).with_message(cursor, MESSAGE)?;
         if !matches!(self.types.arena[ty], Type::Tile { .. }) {
             return Err(cursor.error(MESSAGE));
         }
@@ -193,7 +197,7 @@ impl Tables<'_> {
 
     /// A reference to constant data of type `ty`.
     pub(super) fn constant(&mut self, cursor: &mut Cursor<'_>, ty: TypeId) -> Result<ConstantId> {
-        let index = cursor.varint().says(cursor, "failed to read constant index")?;
+        let index = cursor.varint().with_message(cursor, "failed to read constant index")?;
         if index >= self.constants.len() {
             return Err(cursor.error(format!("constant index {index} out of bounds")));
         }
@@ -241,8 +245,8 @@ pub(super) fn checked_array<T: std::fmt::Display>(
 }
 
 fn div_by(cursor: &mut Cursor<'_>) -> Result<Attribute> {
-    let divisor = cursor.varint().says(cursor, "failed to read divisor for DivByAttr")?;
-    let flags = cursor.varint().says(cursor, "failed to read flags byte for DivByAttr")?;
+    let divisor = cursor.varint().with_message(cursor, "failed to read divisor for DivByAttr")?;
+    let flags = cursor.varint().with_message(cursor, "failed to read flags byte for DivByAttr")?;
     let every = optional(cursor, flags & 1 != 0, "failed to read value for 'every' in DivByAttr")?;
     let along = optional(cursor, flags & 2 != 0, "failed to read value for 'along' in DivByAttr")?;
     no_unused_bits(cursor, flags, 3)?;
@@ -250,7 +254,7 @@ fn div_by(cursor: &mut Cursor<'_>) -> Result<Attribute> {
 }
 
 fn bounded(cursor: &mut Cursor<'_>) -> Result<Attribute> {
-    let flags = cursor.varint().says(cursor, "failed to read flags byte for BoundedAttr")?;
+    let flags = cursor.varint().with_message(cursor, "failed to read flags byte for BoundedAttr")?;
     let lower = optional(cursor, flags & 1 != 0, "failed to read lower bound for BoundedAttr")?;
     let upper = optional(cursor, flags & 2 != 0, "failed to read upper bound for BoundedAttr")?;
     no_unused_bits(cursor, flags, 3)?;
@@ -261,5 +265,5 @@ fn optional(cursor: &mut Cursor<'_>, present: bool, message: &str) -> Result<Opt
     if !present {
         return Ok(None);
     }
-    Ok(Some(cursor.signed_varint().says(cursor, message)? as i64))
+    Ok(Some(cursor.signed_varint().with_message(cursor, message)? as i64))
 }

@@ -1,12 +1,12 @@
 //! Writes the ops of a function. An explicit stack holds the nesting, as in the reader.
 
 use super::attributes_out::{write_array, write_attribute, write_dictionary};
-use super::writer::{lacks, string, varint};
+use super::writer::{string, varint, version_error};
 use crate::enums::WireEnum;
-use crate::fields::{FieldRef, FieldValue, Shape};
+use crate::fields::{FieldRef, FieldShape, FieldValue};
 use crate::gates::{self, Feature};
 use crate::module::{Function, Module};
-use crate::ops::{FieldInfo, Layout, Op, OpInfo, Opcode};
+use crate::ops::{CountEncoding, FieldInfo, Op, OpInfo, Opcode};
 use crate::types::TypeId;
 use crate::version::Version;
 use base::diag::{Diagnostic, Result};
@@ -28,7 +28,7 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
         next: 0,
     };
     let entry = body.block_of(function.region);
-    writer.define(&body.blocks[entry].args);
+    writer.number_values(&body.blocks[entry].args);
     let mut stack = vec![Step::Ops { block: entry, at: 0, restore: None }];
     while let Some(step) = stack.pop() {
         writer.step(step, &mut stack)?;
@@ -60,7 +60,7 @@ struct BodyWriter<'a> {
 }
 
 impl BodyWriter<'_> {
-    fn define(&mut self, values: &[Value]) {
+    fn number_values(&mut self, values: &[Value]) {
         for value in values {
             self.numbers[value.index()] = self.next;
             self.next += 1;
@@ -88,7 +88,7 @@ impl BodyWriter<'_> {
                 for arg in &node.args {
                     varint(&mut self.out, self.body.ty(*arg).index() as u64);
                 }
-                self.define(&node.args);
+                self.number_values(&node.args);
                 varint(&mut self.out, node.ops.len() as u64);
                 stack.push(Step::Ops { block, at: 0, restore });
             }
@@ -101,7 +101,7 @@ impl BodyWriter<'_> {
         let node = &self.body.ops[op];
         if !self.hides_result(node.kind.opcode()) {
             let results = node.results.clone();
-            self.define(&results);
+            self.number_values(&results);
         }
     }
 
@@ -115,7 +115,7 @@ impl BodyWriter<'_> {
         let opcode = node.kind.opcode();
         let info = opcode.info();
         if info.since > self.version {
-            return Err(lacks(format!("op {}", info.mnemonic), info.since, self.version));
+            return Err(version_error(format!("op {}", info.mnemonic), info.since, self.version));
         }
         self.locs.push(node.loc);
         varint(&mut self.out, info.opcode.into());
@@ -145,7 +145,7 @@ impl BodyWriter<'_> {
 
     fn result_types(&mut self, opcode: Opcode, results: &[Value]) {
         let results = if self.hides_result(opcode) { &[] } else { results };
-        if matches!(opcode.info().layout, Layout::Counted | Layout::Segments | Layout::CountedResults) {
+        if matches!(opcode.info().layout, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults) {
             varint(&mut self.out, results.len() as u64);
         }
         for result in results {
@@ -160,15 +160,15 @@ impl BodyWriter<'_> {
             let default = Op::field_default(opcode, field_info.name).filter(|_| field_info.since > self.version);
             if default.is_some_and(|default| !is_default(*field, &default)) {
                 let what = format!("{} of {}", field_info.wire_name, info.mnemonic);
-                return Err(lacks(what, field_info.since, self.version));
+                return Err(version_error(what, field_info.since, self.version));
             }
-            if let (Shape::Enum(names), FieldRef::Enum(number)) = (field_info.shape, field)
+            if let (FieldShape::Enum(names), FieldRef::Enum(number)) = (field_info.shape, field)
                 && names == Rounding::SPELLINGS
                 && let Some(since) = Rounding::from_number(*number).map(gates::rounding_since)
                 && self.version < since
             {
                 let name = names[*number as usize];
-                return Err(lacks(format!("rounding {name} of {}", info.mnemonic), since, self.version));
+                return Err(version_error(format!("rounding {name} of {}", info.mnemonic), since, self.version));
             }
         }
         Ok(())
@@ -177,9 +177,9 @@ impl BodyWriter<'_> {
     fn attribute(&mut self, field: FieldRef<'_>, info: &FieldInfo, op: &Op) {
         let (out, module) = (&mut self.out, self.module);
         match field {
-            FieldRef::Enum(number) if matches!(info.shape, Shape::Byte(_)) => out.push(number),
+            FieldRef::Enum(number) if matches!(info.shape, FieldShape::Byte(_)) => out.push(number),
             FieldRef::Enum(number) | FieldRef::OptionalEnum(Some(number)) => varint(out, number.into()),
-            FieldRef::Int(value) if info.shape == Shape::Int32 => varint(out, (value as u32).into()),
+            FieldRef::Int(value) if info.shape == FieldShape::Int32 => varint(out, (value as u32).into()),
             FieldRef::Int(value) => varint(out, value as u64),
             FieldRef::String(text) => string(out, text),
             FieldRef::Constant(data) => varint(out, data.index() as u64),
@@ -207,12 +207,12 @@ impl BodyWriter<'_> {
     }
 
     fn operands(&mut self, info: &OpInfo, fields: &[FieldRef<'_>]) -> Result<()> {
-        if matches!(info.layout, Layout::Counted | Layout::CountedOperands) {
+        if matches!(info.layout, CountEncoding::Counted | CountEncoding::CountedOperands) {
             let count: usize = fields.iter().map(|field| operands_of(field).len()).sum();
             varint(&mut self.out, count as u64);
         }
         for (field, field_info) in fields.iter().zip(info.fields) {
-            if let (FieldRef::Operands(values), Layout::Segments) = (field, info.layout) {
+            if let (FieldRef::Operands(values), CountEncoding::Segments) = (field, info.layout) {
                 varint(&mut self.out, values.len() as u64);
             }
             if field_info.since > self.version {
@@ -221,7 +221,7 @@ impl BodyWriter<'_> {
             for value in operands_of(field) {
                 let number = self.numbers[value.index()];
                 if number == u32::MAX {
-                    return Err(self.hidden(info, *value));
+                    return Err(self.hidden_result_error(info, *value));
                 }
                 varint(&mut self.out, number.into());
             }
@@ -229,9 +229,9 @@ impl BodyWriter<'_> {
         Ok(())
     }
 
-    fn hidden(&self, info: &OpInfo, value: Value) -> Box<Diagnostic> {
-        let made_by = self.body.defining_op(value).map(|op| self.body.ops[op].kind.mnemonic()).unwrap_or("a block");
-        lacks(format!("result of {made_by} used by {}", info.mnemonic), Feature::PrintToken.since(), self.version)
+    fn hidden_result_error(&self, info: &OpInfo, value: Value) -> Box<Diagnostic> {
+        let producer = self.body.defining_op(value).map(|op| self.body.ops[op].kind.mnemonic()).unwrap_or("a block");
+        version_error(format!("result of {producer} used by {}", info.mnemonic), Feature::PrintToken.since(), self.version)
     }
 }
 

@@ -103,14 +103,14 @@ impl<'a> Cursor<'a> {
 /// Adds the message of the enclosing level to an error.
 pub(super) trait Context<T> {
     fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T>;
-    fn says(self, cursor: &Cursor<'_>, message: &str) -> Result<T>;
+    fn with_message(self, cursor: &Cursor<'_>, message: &str) -> Result<T>;
 }
 
 impl<T> Context<T> for Result<T> {
     fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T> {
         self.map_err(|error| error.then(cursor.offset, message()))
     }
-    fn says(self, cursor: &Cursor<'_>, message: &str) -> Result<T> {
+    fn with_message(self, cursor: &Cursor<'_>, message: &str) -> Result<T> {
         self.map_err(|error| error.then(cursor.offset, message))
     }
 }

@@ -32,8 +32,8 @@ pub(super) struct Debug<'a> {
     pub(super) info: DebugInfo,
 }
 
-/// The source of a function's next location.
-pub(super) enum Locations {
+/// The position of a function's next location in the array of record numbers.
+pub(super) enum LocationCursor {
     None,
     From(u64),
     Broken,
@@ -43,15 +43,15 @@ impl<'a> Debug<'a> {
     pub(super) fn new(payload: &'a [u8], version: Version) -> Result<Self> {
         let mut cursor = Cursor::new(payload);
         let c = &mut cursor;
-        let functions = c.varint().says(c, "failed to read total number of operations with debug info")?;
-        c.align(4).says(c, "failed to skip padding for debug info index offset pointer")?;
+        let functions = c.varint().with_message(c, "failed to read total number of operations with debug info")?;
+        c.align(4).with_message(c, "failed to skip padding for debug info index offset pointer")?;
         let functions = table(c, functions, 4, "read debug info index offset pointer.", "skip debug info index offsets")?;
-        let indices = c.varint().says(c, "failed to read total number of debug info indices")?;
-        c.align(8).says(c, "failed to skip padding for debug info indices pointer")?;
+        let indices = c.varint().with_message(c, "failed to read total number of debug info indices")?;
+        c.align(8).with_message(c, "failed to skip padding for debug info indices pointer")?;
         let indices = table(c, indices, 8, "read debug info indices pointer", "skip debug info indices")?;
-        let count = c.varint().says(c, "failed to read total number of debug info attributes")?;
+        let count = c.varint().with_message(c, "failed to read total number of debug info attributes")?;
         check_fits(c, count, 4, "debug info attributes")?;
-        c.align(4).says(c, "failed to skip padding for debug info offset pointer")?;
+        c.align(4).with_message(c, "failed to skip padding for debug info offset pointer")?;
         let offsets = table(c, count, 4, "read debug info offset pointer", "skip debug info offsets")?;
         let records = vec![None; count as usize];
         Ok(Debug {
@@ -66,26 +66,26 @@ impl<'a> Debug<'a> {
     }
 
     /// The locations of a function with entry `index`; 0 means none.
-    pub(super) fn locations(&self, index: u64) -> Locations {
+    pub(super) fn locations(&self, index: u64) -> LocationCursor {
         match index.checked_sub(1) {
-            None => Locations::None,
+            None => LocationCursor::None,
             Some(entry) => match usize::try_from(entry).ok().and_then(|entry| self.functions.get(entry)) {
-                Some(first) => Locations::From(u64::from(first)),
-                None => Locations::Broken,
+                Some(first) => LocationCursor::From(u64::from(first)),
+                None => LocationCursor::Broken,
             },
         }
     }
 
-    pub(super) fn next(&mut self, locations: &mut Locations, strings: &mut Strings<'_>) -> Result<Loc> {
-        let at = match locations {
-            Locations::None => return Ok(Loc::UNKNOWN),
-            Locations::Broken => return Err(ReadError::silent()),
-            Locations::From(at) => {
-                *at += 1;
-                *at - 1
+    pub(super) fn next_loc(&mut self, locations: &mut LocationCursor, strings: &mut Strings<'_>) -> Result<Loc> {
+        let position = match locations {
+            LocationCursor::None => return Ok(Loc::UNKNOWN),
+            LocationCursor::Broken => return Err(ReadError::silent()),
+            LocationCursor::From(position) => {
+                *position += 1;
+                *position - 1
             }
         };
-        let start = usize::try_from(at).ok().and_then(|at| at.checked_mul(8)).ok_or_else(ReadError::silent)?;
+        let start = usize::try_from(position).ok().and_then(|position| position.checked_mul(8)).ok_or_else(ReadError::silent)?;
         let bytes = self.indices.get(start..start + 8).ok_or_else(ReadError::silent)?;
         let index = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         self.loc(index, strings)
@@ -138,12 +138,13 @@ impl<'a> Debug<'a> {
         let c = &mut cursor;
         match u64::from(kind) {
             tag::COMPILE_UNIT => {
-                let file = self.file(c, strings).says(c, "failed to read file attribute when parsing DICompileUnitAttr")?;
+                let file = self.file(c, strings).with_message(c, "failed to read file attribute when parsing DICompileUnitAttr")?;
                 Ok(self.push_scope(ScopeData::CompileUnit { file }))
             }
             tag::FILE => {
-                let name = self.name(c, strings).says(c, "failed to read file name attribute when parsing DIFileAttr")?;
-                let directory = self.name(c, strings).says(c, "failed to read directory attribute when parsing DIFileAttr")?;
+                let name = self.name(c, strings).with_message(c, "failed to read file name attribute when parsing DIFileAttr")?;
+                let directory =
+                    self.name(c, strings).with_message(c, "failed to read directory attribute when parsing DIFileAttr")?;
                 Ok(self.push_scope(ScopeData::File { name, directory }))
             }
             tag::LEXICAL_BLOCK => self.lexical_block(c, strings),
@@ -155,32 +156,34 @@ impl<'a> Debug<'a> {
     }
 
     fn lexical_block(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let scope = self.local_scope(c, strings).says(c, "failed to read scope attribute when parsing DILexicalBlockAttr")?;
-        let file = self.file(c, strings).says(c, "failed to read file attribute when parsing DILexicalBlockAttr")?;
-        let line = c.varint().says(c, "failed to read line number when parsing DILexicalBlockAttr")? as u32;
-        let column = c.varint().says(c, "failed to read column number when parsing DILexicalBlockAttr")? as u32;
+        let scope =
+            self.local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILexicalBlockAttr")?;
+        let file = self.file(c, strings).with_message(c, "failed to read file attribute when parsing DILexicalBlockAttr")?;
+        let line = c.varint().with_message(c, "failed to read line number when parsing DILexicalBlockAttr")? as u32;
+        let column = c.varint().with_message(c, "failed to read column number when parsing DILexicalBlockAttr")? as u32;
         Ok(self.push_scope(ScopeData::LexicalBlock { scope, file, line, column }))
     }
 
     fn source(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let scope = self.local_scope(c, strings).says(c, "failed to read scope attribute when parsing DILocAttr")?;
-        let file = self.name(c, strings).says(c, "failed to read file name attribute when parsing FileLineColLoc")?;
-        let line = c.varint().says(c, "failed to read line number when parsing FileLineColLoc")? as u32;
-        let column = c.varint().says(c, "failed to read column number when parsing FileLineColLoc")? as u32;
+        let scope = self.local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILocAttr")?;
+        let file = self.name(c, strings).with_message(c, "failed to read file name attribute when parsing FileLineColLoc")?;
+        let line = c.varint().with_message(c, "failed to read line number when parsing FileLineColLoc")? as u32;
+        let column = c.varint().with_message(c, "failed to read column number when parsing FileLineColLoc")? as u32;
         Ok(self.push_loc(LocData::Source { file, line, column, scope: Some(scope) }))
     }
 
     fn subprogram(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let file = self.file(c, strings).says(c, "failed to read file attribute when parsing DISubprogramAttr")?;
-        let line = c.varint().says(c, "failed to read line number when parsing DISubprogramAttr")? as u32;
-        let name = self.name(c, strings).says(c, "failed to read name attribute when parsing DISubprogramAttr")?;
-        let linkage_name = self.name(c, strings).says(c, "failed to read linkage name attribute when parsing DISubprogramAttr")?;
+        let file = self.file(c, strings).with_message(c, "failed to read file attribute when parsing DISubprogramAttr")?;
+        let line = c.varint().with_message(c, "failed to read line number when parsing DISubprogramAttr")? as u32;
+        let name = self.name(c, strings).with_message(c, "failed to read name attribute when parsing DISubprogramAttr")?;
+        let linkage_name =
+            self.name(c, strings).with_message(c, "failed to read linkage name attribute when parsing DISubprogramAttr")?;
         let compile_unit = self
             .scope(c, strings, |scope| matches!(scope, ScopeData::CompileUnit { .. }))
-            .says(c, "failed to read compile unit attribute when parsing DISubprogramAttr")?;
-        let scope_line = c.varint().says(c, "failed to read scope line number when parsing DISubprogramAttr")? as u32;
+            .with_message(c, "failed to read compile unit attribute when parsing DISubprogramAttr")?;
+        let scope_line = c.varint().with_message(c, "failed to read scope line number when parsing DISubprogramAttr")? as u32;
         let declaration = self.has_subprogram_flags && {
-            let flags = c.varint().says(c, "failed to read flags when parsing DISubprogramAttr")?;
+            let flags = c.varint().with_message(c, "failed to read flags when parsing DISubprogramAttr")?;
             if flags > 1 {
                 let other = flags & !1;
                 return Err(c.error(format!("unrecognized flag bits (0x{other:X}) when parsing DISubprogramAttr")));
@@ -191,8 +194,8 @@ impl<'a> Debug<'a> {
     }
 
     fn call_site(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let callee = self.inner_loc(c, strings).says(c, "failed to read callee attribute when parsing CallSiteLoc")?;
-        let caller = self.inner_loc(c, strings).says(c, "failed to read caller attribute when parsing CallSiteLoc")?;
+        let callee = self.inner_loc(c, strings).with_message(c, "failed to read callee attribute when parsing CallSiteLoc")?;
+        let caller = self.inner_loc(c, strings).with_message(c, "failed to read caller attribute when parsing CallSiteLoc")?;
         Ok(self.push_loc(LocData::CallSite { callee, caller }))
     }
 

@@ -22,11 +22,11 @@ pub struct Line {
 
 pub(super) type Result<T> = std::result::Result<T, ReadError>;
 
-/// The last line of every error.
+/// The last line of an error, unless [`ReadError::concluded`] is false.
 pub const CONCLUSION: &str = "input does not correspond to Tile IR bytecode";
 
 impl ReadError {
-    /// An error whose cause the enclosing level words.
+    /// An error without a line of its own. The enclosing level adds one, or [`CONCLUSION`] is the only line.
     pub(super) fn silent() -> ReadError {
         ReadError { lines: Vec::new(), position: None, concluded: true }
     }
@@ -36,10 +36,11 @@ impl ReadError {
     pub(super) fn at(offset: usize, message: impl std::fmt::Display) -> ReadError {
         ReadError { lines: vec![Line::at(offset, message)], ..ReadError::silent() }
     }
-    /// An error of a single line.
-    pub(super) fn alone(message: impl Into<String>) -> ReadError {
+    /// An error of a single line, without [`CONCLUSION`].
+    pub(super) fn without_conclusion(message: impl Into<String>) -> ReadError {
         ReadError { concluded: false, ..ReadError::plain(message) }
     }
+    /// Appends the line of an enclosing level.
     pub(super) fn then(mut self, offset: usize, message: impl std::fmt::Display) -> ReadError {
         self.lines.push(Line::at(offset, message));
         self

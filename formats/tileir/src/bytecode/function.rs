@@ -5,17 +5,17 @@
 
 use super::attributes::checked_array;
 use super::cursor::{Context, Cursor};
-use super::debug::Locations;
+use super::debug::LocationCursor;
 use super::error::{ReadError, Result};
 use super::flag;
 use super::preview::ExternRecord;
 use super::reader::Tables;
-use super::types::preview_unannounced;
+use super::types::preview_not_signalled;
 use crate::enums::{Visibility, WireEnum};
-use crate::fields::{FieldValue, Shape};
+use crate::fields::{FieldShape, FieldValue};
 use crate::gates::{self, AttributeKind, Feature};
 use crate::module::Function;
-use crate::ops::{FieldInfo, Layout, Op, Opcode};
+use crate::ops::{CountEncoding, FieldInfo, Op, Opcode};
 use crate::preview::Extern;
 use crate::types::{Attribute, Dictionary, Type, TypeId};
 use crate::version::Version;
@@ -100,10 +100,10 @@ impl<'a> Tables<'a> {
     fn form(&self, flags: u8, cursor: &Cursor<'_>) -> Result<Form> {
         let unrecognized = |bits: u8| cursor.error(format!("function entry has unrecognized flag bits (0x{bits:X});"));
         if !self.version.has(Feature::FunctionForm) {
-            let others = flags & !(flag::PRIVATE | flag::KERNEL | flag::HINTS);
+            let unknown_bits = flags & !(flag::PRIVATE | flag::KERNEL | flag::HINTS);
             // Earlier versions allow any value in the other bits.
-            if others != 0 && self.version.has(Feature::FunctionBits) {
-                return Err(unrecognized(others));
+            if unknown_bits != 0 && self.version.has(Feature::FunctionBits) {
+                return Err(unrecognized(unknown_bits));
             }
             return Ok(if flags & flag::KERNEL != 0 { Form::Entry } else { Form::Device });
         }
@@ -122,7 +122,7 @@ impl<'a> Tables<'a> {
 
     /// An array with one dictionary per parameter, or an empty array.
     fn argument_attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
-        let tag = cursor.varint().says(cursor, "failed to read the attributes of the arguments")?;
+        let tag = cursor.varint().with_message(cursor, "failed to read the attributes of the arguments")?;
         if tag != u64::from(AttributeKind::Array.row().tag) {
             return Err(cursor.error("the attributes of the arguments are not an array"));
         }
@@ -154,7 +154,7 @@ impl<'a> Tables<'a> {
         let mut locations = self.debug.locations(record.loc);
         let loc = self
             .debug
-            .next(&mut locations, &mut self.strings)
+            .next_loc(&mut locations, &mut self.strings)
             .context(file, || format!("failed to read function location for '{label}'"))?;
         let visibility = if record.flags & flag::PRIVATE != 0 { Visibility::Private } else { Visibility::Public };
         if let Some(external) = &record.external {
@@ -183,7 +183,8 @@ impl<'a> Tables<'a> {
         Ok(Decoded::Entry(Function { name, ty, visibility, hints, arg_attrs, body, region, loc }))
     }
 
-    /// The hints of an entry; none if the attribute has another kind.
+    /// The optimization hints of an entry. The outer `None` means that the attribute is not an `OptimizationHints` attribute. The
+    /// inner `None` means that the entry has no hints.
     fn entry_hints(&self, record: &FunctionRecord<'_>) -> Option<Option<Dictionary>> {
         match &record.hints {
             None => Some(None),
@@ -203,7 +204,7 @@ struct BodyReader<'t, 'a> {
     tables: &'t mut Tables<'a>,
     cursor: Cursor<'a>,
     body: Body<Op, TypeId>,
-    locations: Locations,
+    locations: LocationCursor,
     /// The value of each operand number at this point.
     values: Vec<Value>,
 }
@@ -227,7 +228,7 @@ struct Frame {
 }
 
 /// An op without its regions.
-struct Head {
+struct OpHead {
     opcode: Opcode,
     fields: SmallVec<[FieldValue; 8]>,
     results: SmallVec<[TypeId; 2]>,
@@ -278,7 +279,7 @@ impl BodyReader<'_, '_> {
         let info = head.opcode.info();
         let expected = info.regions();
         if expected > 0 {
-            let count = self.cursor.count().says(&self.cursor, "failed to read number of regions to parse.")?;
+            let count = self.cursor.count().with_message(&self.cursor, "failed to read number of regions to parse.")?;
             if count != expected as u64 {
                 let name = info.mnemonic;
                 return Err(self.cursor.error(format!("cuda_tile.{name} op expected {expected} regions, got {count}")));
@@ -287,13 +288,13 @@ impl BodyReader<'_, '_> {
         let regions: SmallVec<[Region; 2]> = (0..expected).map(|_| self.body.new_region()).collect();
         let op = self.append(into, head.opcode, head.fields, &regions, head.results, head.loc)?;
         if expected == 0 {
-            self.leave(op, head.numbered, stack);
+            self.finish_op(op, head.numbered, stack);
             return Ok(());
         }
         let (numbered, values) = (head.numbered, self.values.len());
         let (begun, blocks, block, block_number, ops, op_number) = (0, 0, into, 0, 0, 0);
         stack.push(Frame { op, numbered, regions, begun, blocks, block, block_number, ops, op_number, values });
-        self.region(stack)
+        self.begin_region(stack)
     }
 
     /// Appends an op to its block.
@@ -310,7 +311,7 @@ impl BodyReader<'_, '_> {
         let mut fields = fields.into_iter();
         let mut infos = opcode.info().fields.iter();
         let kind = Op::from_fields(opcode, &mut || match infos.next()?.shape {
-            Shape::Region => regions.next().map(|region| FieldValue::Region(*region)),
+            FieldShape::Region => regions.next().map(|region| FieldValue::Region(*region)),
             _ => fields.next(),
         });
         let mut kind = kind.ok_or_else(|| self.cursor.error("an op was decoded into fields that it does not have"))?;
@@ -325,7 +326,7 @@ impl BodyReader<'_, '_> {
     }
 
     /// Completes an op: its results receive numbers, and its block continues.
-    fn leave(&mut self, op: ir::Op, numbered: usize, stack: &mut [Frame]) {
+    fn finish_op(&mut self, op: ir::Op, numbered: usize, stack: &mut [Frame]) {
         self.values.extend(self.body.ops[op].results.iter().take(numbered));
         if let Some(frame) = stack.last_mut() {
             frame.op_number += 1;
@@ -333,34 +334,34 @@ impl BodyReader<'_, '_> {
     }
 
     /// Begins the next region of the innermost op, or ends the op after its last region.
-    fn region(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
+    fn begin_region(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         loop {
             let frame = stack.last_mut().expect("an op with regions is on the stack");
             if frame.begun == frame.regions.len() {
                 let frame = stack.pop().expect("an op with regions is on the stack");
-                self.leave(frame.op, frame.numbered, stack);
+                self.finish_op(frame.op, frame.numbered, stack);
                 return Ok(());
             }
             (frame.begun, frame.blocks, frame.block_number) = (frame.begun + 1, 0, 0);
-            frame.blocks = self.cursor.varint().says(&self.cursor, "failed to read region block count")?;
+            frame.blocks = self.cursor.varint().with_message(&self.cursor, "failed to read region block count")?;
             if frame.blocks > 0 {
-                return self.block(stack);
+                return self.begin_block(stack);
             }
         }
     }
 
-    fn block(&mut self, stack: &mut [Frame]) -> Result<()> {
+    fn begin_block(&mut self, stack: &mut [Frame]) -> Result<()> {
         let frame = stack.last_mut().expect("an op with regions is on the stack");
         let region = frame.regions[frame.begun - 1];
         frame.block = self.body.new_block(region);
         (frame.ops, frame.op_number, frame.values) = (0, 0, self.values.len());
-        let args = self.cursor.varint().says(&self.cursor, "failed to read block argument count.")?;
+        let args = self.cursor.varint().with_message(&self.cursor, "failed to read block argument count.")?;
         for i in 0..args {
             let ty = self.tables.types.read(&mut self.cursor, &mut self.tables.strings);
             let ty = ty.context(&self.cursor, || format!("failed to read block argument type: {i}"))?;
             self.values.push(self.body.add_argument(frame.block, ty));
         }
-        frame.ops = self.cursor.varint().says(&self.cursor, "failed to read block operation count.")?;
+        frame.ops = self.cursor.varint().with_message(&self.cursor, "failed to read block operation count.")?;
         Ok(())
     }
 
@@ -378,46 +379,46 @@ impl BodyReader<'_, '_> {
         }
         self.values.truncate(frame.values);
         frame.block_number += 1;
-        if frame.block_number < frame.blocks { self.block(stack) } else { self.region(stack) }
+        if frame.block_number < frame.blocks { self.begin_block(stack) } else { self.begin_region(stack) }
     }
 
     /// Reads an op without its regions.
-    fn op_head(&mut self) -> Result<Head> {
-        let number = self.cursor.varint().says(&self.cursor, "failed to read operation opcode.")?;
+    fn op_head(&mut self) -> Result<OpHead> {
+        let number = self.cursor.varint().with_message(&self.cursor, "failed to read operation opcode.")?;
         let version = self.tables.version;
-        let shown = number as u32;
-        let opcode = Opcode::from_number(u64::from(shown));
+        let opcode_number = number as u32;
+        let opcode = Opcode::from_number(u64::from(opcode_number));
         let numbers = Opcode::ALL.iter().map(|opcode| u32::from(opcode.info().opcode));
         let last = numbers.filter(|number| *number < FIRST_PREVIEW_OPCODE).max().unwrap_or_default();
-        let preview = shown >= FIRST_PREVIEW_OPCODE;
+        let preview = opcode_number >= FIRST_PREVIEW_OPCODE;
         if preview && version.has(Feature::HeaderPreview) && !self.tables.preview {
-            return Err(self.cursor.error(preview_unannounced(format_args!("opcode {shown}"))));
+            return Err(self.cursor.error(preview_not_signalled(format_args!("opcode {opcode_number}"))));
         }
         if preview && opcode.is_none() && self.tables.preview {
-            return Err(self.cursor.error(format!("unknown or unimplemented opcode: {shown}")));
+            return Err(self.cursor.error(format!("unknown or unimplemented opcode: {opcode_number}")));
         }
-        if opcode.is_some_and(|opcode| opcode.info().since > version) || (shown > last && opcode.is_none()) {
-            return Err(self.cursor.error(format!("unsupported opcode {shown} for bytecode version {version}")));
+        if opcode.is_some_and(|opcode| opcode.info().since > version) || (opcode_number > last && opcode.is_none()) {
+            return Err(self.cursor.error(format!("unsupported opcode {opcode_number} for bytecode version {version}")));
         }
-        let loc = self.tables.debug.next(&mut self.locations, &mut self.tables.strings);
-        let loc = loc.says(&self.cursor, "failed to read operation location.")?;
+        let loc = self.tables.debug.next_loc(&mut self.locations, &mut self.tables.strings);
+        let loc = loc.with_message(&self.cursor, "failed to read operation location.")?;
         let Some(opcode) = opcode else {
-            return Err(self.cursor.error(format!("unknown or unimplemented opcode: {shown}")));
+            return Err(self.cursor.error(format!("unknown or unimplemented opcode: {opcode_number}")));
         };
         let (results, numbered) = self.results(opcode)?;
         let info = opcode.info();
         let mut flags = 0;
         if info.flags_since().is_some_and(|since| since <= version) {
-            flags = self.cursor.varint().says(&self.cursor, "failed to read flags field")?;
+            flags = self.cursor.varint().with_message(&self.cursor, "failed to read flags field")?;
         }
         let mut bits: SmallVec<[Option<bool>; 8]> = SmallVec::from_elem(None, info.fields.len());
         for (bit, (field, _)) in info.flag_fields().enumerate() {
             bits[field] = Some(flags >> bit & 1 != 0);
         }
         let mut fields = SmallVec::new();
-        let mut operands = Operands::Uncounted { seen: 0 };
+        let mut operands = OperandCounter::Uncounted { seen: 0 };
         for (i, field) in info.fields.iter().enumerate() {
-            if field.shape == Shape::Region {
+            if field.shape == FieldShape::Region {
                 continue;
             }
             if field.since > version
@@ -433,19 +434,19 @@ impl BodyReader<'_, '_> {
             };
             fields.push(value);
         }
-        if let Operands::Counted { left, .. } = operands
+        if let OperandCounter::Counted { left, .. } = operands
             && left > 0
         {
             return Err(ReadError::plain(format!("'cuda_tile.{}' op has {left} operands too many", info.mnemonic)));
         }
-        Ok(Head { opcode, fields, results, numbered, loc })
+        Ok(OpHead { opcode, fields, results, numbered, loc })
     }
 
     fn results(&mut self, opcode: Opcode) -> Result<(SmallVec<[TypeId; 2]>, usize)> {
         let info = opcode.info();
         let class = info.class;
         let mut count = info.results.len() as u64;
-        if matches!(info.layout, Layout::Counted | Layout::Segments | Layout::CountedResults) {
+        if matches!(info.layout, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults) {
             count = self.cursor.count().context(&self.cursor, || format!("failed to read number of result types for {class}"))?;
         }
         let mut types = SmallVec::new();
@@ -477,23 +478,30 @@ impl BodyReader<'_, '_> {
         ty.context(&self.cursor, || format!("failed to get result type {index} for {class}"))
     }
 
-    fn operand_field(&mut self, opcode: Opcode, field: &FieldInfo, bit: Option<bool>, state: &mut Operands) -> Result<FieldValue> {
+    fn operand_field(
+        &mut self,
+        opcode: Opcode,
+        field: &FieldInfo,
+        bit: Option<bool>,
+        state: &mut OperandCounter,
+    ) -> Result<FieldValue> {
         let info = opcode.info();
-        if let (Layout::Counted | Layout::CountedOperands, Operands::Uncounted { .. }) = (info.layout, &*state) {
-            let left = self.cursor.count().says(&self.cursor, "failed to read operand count")?;
-            *state = Operands::Counted { left, seen: 0 };
+        if let (CountEncoding::Counted | CountEncoding::CountedOperands, OperandCounter::Uncounted { .. }) = (info.layout, &*state)
+        {
+            let left = self.cursor.count().with_message(&self.cursor, "failed to read operand count")?;
+            *state = OperandCounter::Counted { left, seen: 0 };
         }
         // Messages of ops with segments name the segment; messages of other ops count operands.
-        let segmented = info.layout == Layout::Segments || info.flag_fields().any(|(_, field)| field.shape.is_operand());
+        let segmented = info.layout == CountEncoding::Segments || info.flag_fields().any(|(_, field)| field.shape.is_operand());
         match field.shape {
-            Shape::OptionalOperand => {
+            FieldShape::OptionalOperand => {
                 let present = bit.unwrap_or_else(|| state.left() > 0);
                 let value = present.then(|| self.operand(field, segmented, 0, state)).transpose()?;
                 Ok(FieldValue::OptionalOperand(value))
             }
-            Shape::Operands => {
+            FieldShape::Operands => {
                 let count = match info.layout {
-                    Layout::Segments => self.cursor.varint().context(&self.cursor, || {
+                    CountEncoding::Segments => self.cursor.varint().context(&self.cursor, || {
                         let (name, op) = (field.wire_name, info.mnemonic);
                         format!("failed to read actual size for variadic ODS segment '{name}' of op 'cuda_tile.{op}'")
                     })? as u32 as i32 as i64 as u64,
@@ -510,7 +518,7 @@ impl BodyReader<'_, '_> {
         }
     }
 
-    fn operand(&mut self, field: &FieldInfo, segmented: bool, element: u64, state: &mut Operands) -> Result<Value> {
+    fn operand(&mut self, field: &FieldInfo, segmented: bool, element: u64, state: &mut OperandCounter) -> Result<Value> {
         let number = state.take().ok_or_else(|| self.cursor.error("an operation has fewer operands than it needs"))?;
         let place = || match segmented {
             true => format!("for {} segment, element {element}", field.wire_name),
@@ -533,43 +541,45 @@ impl BodyReader<'_, '_> {
         result: Option<TypeId>,
     ) -> Result<FieldValue> {
         let value = match (field.shape, bit) {
-            (Shape::Flag, bit) => return Ok(FieldValue::Flag(bit.unwrap_or(false))),
-            (Shape::OptionalEnum(_), Some(false)) => return Ok(FieldValue::OptionalEnum(None)),
-            (Shape::OptionalDictionary, Some(false)) => return Ok(FieldValue::OptionalDictionary(None)),
-            (Shape::OptionalAttributes, Some(false)) => return Ok(FieldValue::OptionalAttributes(None)),
+            (FieldShape::Flag, bit) => return Ok(FieldValue::Flag(bit.unwrap_or(false))),
+            (FieldShape::OptionalEnum(_), Some(false)) => return Ok(FieldValue::OptionalEnum(None)),
+            (FieldShape::OptionalDictionary, Some(false)) => return Ok(FieldValue::OptionalDictionary(None)),
+            (FieldShape::OptionalAttributes, Some(false)) => return Ok(FieldValue::OptionalAttributes(None)),
             (shape, _) => self.attribute_value(opcode, shape, result),
         };
         let optional = if bit.is_some() { "optional " } else { "" };
         value.context(&self.cursor, || format!("failed to parse {optional}attribute '{}'", field.wire_name))
     }
 
-    fn attribute_value(&mut self, opcode: Opcode, shape: Shape, result: Option<TypeId>) -> Result<FieldValue> {
+    fn attribute_value(&mut self, opcode: Opcode, shape: FieldShape, result: Option<TypeId>) -> Result<FieldValue> {
         let version = self.tables.version;
         let cursor = &mut self.cursor;
         Ok(match shape {
-            Shape::Enum(names) => FieldValue::Enum(enumeration(cursor, names, version)?),
-            Shape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(enumeration(cursor, names, version)?)),
-            Shape::Byte(_) => {
-                FieldValue::Enum(u8::from(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0))
+            FieldShape::Enum(names) => FieldValue::Enum(enumeration(cursor, names, version)?),
+            FieldShape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(enumeration(cursor, names, version)?)),
+            FieldShape::Byte(_) => {
+                FieldValue::Enum(u8::from(cursor.byte().with_message(cursor, "failed to read byte for inline bool (i1)")? != 0))
             }
-            Shape::Int32 => FieldValue::Int(i64::from(super::attributes::inline_integer(cursor, 32)? as u32 as i32)),
-            Shape::Int64 => FieldValue::Int(super::attributes::inline_integer(cursor, 64)? as i64),
-            Shape::String => FieldValue::String(self.tables.strings.read(cursor).says(cursor, "failed to read StringAttr.")?),
-            Shape::Symbol => {
-                let name = self.tables.strings.read(cursor).says(cursor, "failed to read string for FlatSymbolRefAttr.")?;
+            FieldShape::Int32 => FieldValue::Int(i64::from(super::attributes::inline_integer(cursor, 32)? as u32 as i32)),
+            FieldShape::Int64 => FieldValue::Int(super::attributes::inline_integer(cursor, 64)? as i64),
+            FieldShape::String => {
+                FieldValue::String(self.tables.strings.read(cursor).with_message(cursor, "failed to read StringAttr.")?)
+            }
+            FieldShape::Symbol => {
+                let name = self.tables.strings.read(cursor).with_message(cursor, "failed to read string for FlatSymbolRefAttr.")?;
                 if self.tables.strings.text(name).is_empty() {
                     return Err(cursor.error("empty symbol reference is invalid"));
                 }
                 FieldValue::String(name)
             }
-            Shape::Constant => match result {
+            FieldShape::Constant => match result {
                 Some(ty) => FieldValue::Constant(self.tables.constant(cursor, ty)?),
                 None => return Err(cursor.error("a constant has no type")),
             },
-            Shape::Attribute => {
+            FieldShape::Attribute => {
                 let attribute = self.tables.attribute(cursor);
                 let attribute =
-                    attribute.says(cursor, "failed to parse self-contained attribute for AssumePredicateAttrInterface")?;
+                    attribute.with_message(cursor, "failed to parse self-contained attribute for AssumePredicateAttrInterface")?;
                 let predicate =
                     matches!(attribute, Attribute::DivBy { .. } | Attribute::SameElements(_) | Attribute::Bounded { .. });
                 if !predicate {
@@ -577,19 +587,19 @@ impl BodyReader<'_, '_> {
                 }
                 FieldValue::Attribute(attribute)
             }
-            Shape::Attributes if opcode == Opcode::PreviewCall => FieldValue::Attributes(self.tables.attributes(cursor)?),
-            Shape::Attributes => FieldValue::Attributes(self.tables.array(cursor, 0)?),
-            Shape::OptionalAttributes => FieldValue::OptionalAttributes(Some(self.tables.attributes(cursor)?)),
-            Shape::OptionalDictionary => FieldValue::OptionalDictionary(Some(Box::new(self.tables.hints(cursor)?))),
-            Shape::Bools => {
+            FieldShape::Attributes if opcode == Opcode::PreviewCall => FieldValue::Attributes(self.tables.attributes(cursor)?),
+            FieldShape::Attributes => FieldValue::Attributes(self.tables.array(cursor, 0)?),
+            FieldShape::OptionalAttributes => FieldValue::OptionalAttributes(Some(self.tables.attributes(cursor)?)),
+            FieldShape::OptionalDictionary => FieldValue::OptionalDictionary(Some(Box::new(self.tables.hints(cursor)?))),
+            FieldShape::Bools => {
                 let bytes = cursor.array(|[byte]: [u8; 1]| byte != 0);
-                FieldValue::Bools(bytes.says(cursor, "failed to read DenseBoolArrayAttr values.")?)
+                FieldValue::Bools(bytes.with_message(cursor, "failed to read DenseBoolArrayAttr values.")?)
             }
-            Shape::Ints => {
-                let values = cursor.array(i32::from_le_bytes).says(cursor, "failed to read DenseI32ArrayAttr values.");
+            FieldShape::Ints => {
+                let values = cursor.array(i32::from_le_bytes).with_message(cursor, "failed to read DenseI32ArrayAttr values.");
                 FieldValue::Ints(checked_array(values, cursor, |value| *value == i32::MIN || *value == i32::MAX)?)
             }
-            Shape::Flag | Shape::Operand | Shape::OptionalOperand | Shape::Operands | Shape::Region => {
+            FieldShape::Flag | FieldShape::Operand | FieldShape::OptionalOperand | FieldShape::Operands | FieldShape::Region => {
                 return Err(cursor.error("a field has no payload of its own"));
             }
         })
@@ -597,26 +607,26 @@ impl BodyReader<'_, '_> {
 }
 
 /// The remaining operands of an op whose operands share one count.
-enum Operands {
+enum OperandCounter {
     Uncounted { seen: u64 },
     Counted { left: u64, seen: u64 },
 }
 
-impl Operands {
+impl OperandCounter {
     fn left(&self) -> u64 {
         match self {
-            Operands::Uncounted { .. } => 0,
-            Operands::Counted { left, .. } => *left,
+            OperandCounter::Uncounted { .. } => 0,
+            OperandCounter::Counted { left, .. } => *left,
         }
     }
     /// The number of the next operand; none if the count is used up.
     fn take(&mut self) -> Option<u64> {
         match self {
-            Operands::Uncounted { seen } => {
+            OperandCounter::Uncounted { seen } => {
                 *seen += 1;
                 Some(*seen - 1)
             }
-            Operands::Counted { left, seen } => {
+            OperandCounter::Counted { left, seen } => {
                 *left = left.checked_sub(1)?;
                 *seen += 1;
                 Some(*seen - 1)
@@ -626,7 +636,7 @@ impl Operands {
 }
 
 fn enumeration(cursor: &mut Cursor<'_>, names: &[&str], version: Version) -> Result<u8> {
-    let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32;
+    let number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32;
     if number as usize >= names.len() {
         return Err(cursor.error(format!("invalid integer value for enum type: {number}")));
     }

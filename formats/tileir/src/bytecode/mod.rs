@@ -27,13 +27,14 @@ mod types_out;
 mod writer;
 
 pub use error::{CONCLUSION, ReadError};
-pub use reader::{Features, Read, read};
+pub use reader::{DecodedProgram, Features, read};
 pub use writer::write;
 
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
 pub const MAX_RANK: usize = 64;
 pub const MAX_DEPTH: usize = 64;
-/// Debug scopes and call sites nest as deep as the producer inlined.
+/// The limit on the nesting of debug scopes and call sites. It is higher than [`MAX_DEPTH`], because each inlined call adds a
+/// level.
 pub const MAX_DEBUG_DEPTH: usize = 256;
 pub const EXPANSION: usize = 4;
 

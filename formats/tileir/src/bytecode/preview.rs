@@ -12,8 +12,13 @@ use crate::preview::{ExprOp, Extern, Fragment, Implementation, MemorySpace, Prev
 use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, TypeId};
 
 /// Reads an attribute whose tag must belong to preview content.
-pub(super) fn tagged(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
-    let number = cursor.varint().says(cursor, "failed to read AttributeTag for self-contained attribute.")?;
+pub(super) fn tagged_attribute(
+    types: &mut Types<'_>,
+    strings: &mut Strings<'_>,
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+) -> Result<Preview> {
+    let number = cursor.varint().with_message(cursor, "failed to read AttributeTag for self-contained attribute.")?;
     let row = ATTRIBUTES.iter().find(|row| u64::from(row.tag) == number && row.preview);
     let row = row.ok_or_else(|| cursor.error(format!("attribute tag {number} is none of preview content")))?;
     attribute(row.kind, types, strings, cursor, depth)
@@ -30,7 +35,7 @@ pub(super) fn attribute(
     if depth > MAX_DEPTH {
         return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
     }
-    let mut one = |cursor: &mut Cursor<'_>| tagged(types, strings, cursor, depth + 1).map(Box::new);
+    let mut one = |cursor: &mut Cursor<'_>| tagged_attribute(types, strings, cursor, depth + 1).map(Box::new);
     let binary = match kind {
         AttributeKind::ExprMul => Some(ExprOp::Mul),
         AttributeKind::ExprDiv => Some(ExprOp::Div),
@@ -46,7 +51,7 @@ pub(super) fn attribute(
     Ok(match kind {
         AttributeKind::ExprNeg => Preview::Neg(one(cursor)?),
         AttributeKind::ScratchRequest => Preview::Scratch { size: one(cursor)?, alignment: one(cursor)? },
-        AttributeKind::ExprInt => Preview::Int(cursor.signed_varint().says(cursor, "failed to read an integer")? as i64),
+        AttributeKind::ExprInt => Preview::Int(cursor.signed_varint().with_message(cursor, "failed to read an integer")? as i64),
         AttributeKind::ExprVar => Preview::Var(string(strings, cursor)?),
         AttributeKind::ExprConstString => Preview::ConstString(string(strings, cursor)?),
         AttributeKind::SymbolicTuple => Preview::Tuple(list(types, strings, cursor, depth)?),
@@ -71,23 +76,23 @@ pub(super) fn attribute(
 }
 
 fn string(strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<StringId> {
-    strings.read(cursor).says(cursor, "failed to read StringAttr.")
+    strings.read(cursor).with_message(cursor, "failed to read StringAttr.")
 }
 
 fn ty(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<TypeId> {
-    types.read(cursor, strings).says(cursor, "failed to get referenced type for TypeAttr")
+    types.read(cursor, strings).with_message(cursor, "failed to get referenced type for TypeAttr")
 }
 
 fn value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
-    let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")?;
+    let number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")?;
     let value = u8::try_from(number).ok().and_then(E::from_number);
     value.ok_or_else(|| cursor.error(format!("invalid enum value for value: {number}")))
 }
 
 /// A counted list of attributes.
 fn list(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Preview]>> {
-    let count = cursor.count().says(cursor, "failed to read the number of expressions")?;
-    (0..count).map(|_| tagged(types, strings, cursor, depth + 1)).collect()
+    let count = cursor.count().with_message(cursor, "failed to read the number of expressions")?;
+    (0..count).map(|_| tagged_attribute(types, strings, cursor, depth + 1)).collect()
 }
 
 impl Types<'_> {
@@ -99,7 +104,7 @@ impl Types<'_> {
         strings: &mut Strings<'_>,
     ) -> Result<PreviewType> {
         Ok(match kind {
-            TypeKind::Symbol => match tagged(self, strings, cursor, 0)? {
+            TypeKind::Symbol => match tagged_attribute(self, strings, cursor, 0)? {
                 name @ Preview::Var(_) => PreviewType::Symbol(name),
                 _ => return Err(cursor.error("a symbolic type is a name")),
             },
@@ -113,16 +118,16 @@ impl Types<'_> {
     }
 
     fn fragment(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Fragment> {
-        let symbols = tagged(self, strings, cursor, 0).says(cursor, "failed to read symbolicShape")?;
-        let shape = cursor.array(i64::from_le_bytes).says(cursor, "failed to read concreteShapeCache")?;
+        let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShape")?;
+        let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
         let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
-        let element = self.read(cursor, strings).says(cursor, "failed to get elementType type")?;
+        let element = self.read(cursor, strings).with_message(cursor, "failed to get elementType type")?;
         let number = enumeration(cursor)?;
         let space = u8::try_from(number).ok().and_then(MemorySpace::from_number);
         let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {number}")))?;
-        let layout = tagged(self, strings, cursor, 0)?;
-        let map = tagged(self, strings, cursor, 0)?;
-        let alignment = tagged(self, strings, cursor, 0)?;
+        let layout = tagged_attribute(self, strings, cursor, 0)?;
+        let map = tagged_attribute(self, strings, cursor, 0)?;
+        let alignment = tagged_attribute(self, strings, cursor, 0)?;
         if ![&layout, &map].into_iter().all(|layout| matches!(layout, Preview::Layout { .. })) {
             return Err(cursor.error("the layout and the map of a fragment are layouts"));
         }
@@ -137,7 +142,7 @@ impl Types<'_> {
         cursor: &mut Cursor<'_>,
         strings: &mut Strings<'_>,
     ) -> Result<PreviewType> {
-        let symbols = tagged(self, strings, cursor, 0).says(cursor, "failed to read symbolicShapeAttr")?;
+        let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShapeAttr")?;
         let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
         Ok(PreviewType::Tile { element, shape, symbols })
     }
@@ -195,7 +200,7 @@ impl Tables<'_> {
 
     /// The constant parameters of a declaration: a tagged array.
     pub(super) fn declaration(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
-        let tag = cursor.varint().says(cursor, "failed to read the parameters of a declaration")?;
+        let tag = cursor.varint().with_message(cursor, "failed to read the parameters of a declaration")?;
         if tag != u64::from(AttributeKind::Array.row().tag) {
             return Err(cursor.error("the parameters of a declaration are not an array"));
         }
@@ -206,26 +211,29 @@ impl Tables<'_> {
     /// The op record of an implementation in the function table.
     pub(super) fn implementation(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
         let record = self.implementation_fields(cursor);
-        record.says(cursor, "failed to parse extern implementation in function table")
+        record.with_message(cursor, "failed to parse extern implementation in function table")
     }
 
     fn implementation_fields(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
         let c = cursor;
-        let flags = c.varint().says(c, "failed to read flags field")?;
+        let flags = c.varint().with_message(c, "failed to read flags field")?;
         let has = |bit: u64| flags & bit != 0;
-        self.strings.read(c).says(c, "failed to read StringAttr.").says(c, "failed to parse attribute 'sym_name'")?;
-        let implements = self.strings.read(c).says(c, "failed to read string for FlatSymbolRefAttr.");
-        let implements = implements.says(c, "failed to parse attribute 'implements'")?;
+        self.strings
+            .read(c)
+            .with_message(c, "failed to read StringAttr.")
+            .with_message(c, "failed to parse attribute 'sym_name'")?;
+        let implements = self.strings.read(c).with_message(c, "failed to read string for FlatSymbolRefAttr.");
+        let implements = implements.with_message(c, "failed to parse attribute 'implements'")?;
         let const_params = if has(bit::CONST_PARAMS) { self.previews(c)? } else { Box::default() };
         let const_args = if has(bit::CONST_ARGS) { self.previews(c)? } else { Box::default() };
-        let ty = self.types.read(c, &mut self.strings).says(c, "failed to parse attribute 'function_type'")?;
+        let ty = self.types.read(c, &mut self.strings).with_message(c, "failed to parse attribute 'function_type'")?;
         let arg_attrs = if has(bit::ARG_ATTRS) { Some(self.dictionaries(c)?) } else { None };
         let res_attrs =
             if has(bit::RES_ATTRS) { Some(self.dictionaries(c)?.into_iter().map(Attribute::Dictionary).collect()) } else { None };
         let scratch = match has(bit::SCRATCH) {
             true => {
-                let size = tagged(&mut self.types, &mut self.strings, c, 0)?;
-                Some((size, tagged(&mut self.types, &mut self.strings, c, 0)?))
+                let size = tagged_attribute(&mut self.types, &mut self.strings, c, 0)?;
+                Some((size, tagged_attribute(&mut self.types, &mut self.strings, c, 0)?))
             }
             false => None,
         };
@@ -234,12 +242,12 @@ impl Tables<'_> {
         let abi = if has(bit::ABI) { Some(self.dictionary(c)?) } else { None };
         let synchronization = if has(bit::SYNCHRONIZATION) { Some(value::<Synchronization>(c)?) } else { None };
         let provider_score =
-            if has(bit::SCORE) { Some(c.varint().says(c, "failed to parse attribute 'provider_score'")?) } else { None };
-        let regions = c.count().says(c, "failed to read number of regions to parse.")?;
+            if has(bit::SCORE) { Some(c.varint().with_message(c, "failed to parse attribute 'provider_score'")?) } else { None };
+        let regions = c.count().with_message(c, "failed to read number of regions to parse.")?;
         if regions != 1 {
             return Err(c.error(format!("cuda_tile.preview$extern_impl op expected 1 regions, got {regions}")));
         }
-        if c.varint().says(c, "failed to read region block count")? != 0 {
+        if c.varint().with_message(c, "failed to read region block count")? != 0 {
             return Err(c.error("an extern implementation has no block"));
         }
         let implementation =
@@ -249,7 +257,7 @@ impl Tables<'_> {
 
     /// Strings, each preceded by its tag.
     fn names(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[StringId]>> {
-        let count = cursor.count().says(cursor, "failed to read size for ArrayAttr.")?;
+        let count = cursor.count().with_message(cursor, "failed to read size for ArrayAttr.")?;
         let mut names = Vec::new();
         for _ in 0..count {
             match self.attribute(cursor)? {

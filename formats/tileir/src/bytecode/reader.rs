@@ -41,9 +41,9 @@ impl Features {
     }
 }
 
-/// A program and its locations.
+/// A program that a reader decoded, and its debug information.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
+pub struct DecodedProgram {
     pub module: Module,
     pub debug: DebugInfo,
 }
@@ -62,7 +62,7 @@ pub(super) struct Tables<'a> {
 }
 
 /// Reads a file and verifies the program.
-pub fn read(bytes: &[u8], features: Features) -> Result<Read> {
+pub fn read(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
     let read = decode(bytes, features)?;
     let refuse = |failure: Failure, conclusion: &str| ReadError {
         lines: vec![Line::plain(failure.message), Line::plain(conclusion)],
@@ -80,7 +80,7 @@ const VERIFICATION: &str = "verification failed for deserialized cuda_tile::Modu
 /// The line after a violated format rule.
 const INEXPRESSIBLE: &str = "deserialized module does not conform to bytecode format invariants";
 
-fn decode(bytes: &[u8], features: Features) -> Result<Read> {
+fn decode(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
     let mut cursor = Cursor::new(bytes);
     let (version, preview) = header(&mut cursor, bytes, features)?;
     let sections = sections(&mut cursor)?;
@@ -132,7 +132,7 @@ fn decode(bytes: &[u8], features: Features) -> Result<Read> {
         .map(|record| tables.function(record, &cursor))
         .collect::<Result<Vec<Decoded>>>()
         .map_err(|error| at(error, "failed to create function from bytecode"))?;
-    let (functions, externs) = separate(functions, features)?;
+    let (functions, externs) = separate_externs(functions, features)?;
     if let Some(index) = tables.strings.not_utf8 {
         return Err(ReadError::plain(format!("string {index} is not UTF-8 text")));
     }
@@ -147,23 +147,25 @@ fn decode(bytes: &[u8], features: Features) -> Result<Read> {
         functions,
         externs,
     };
-    Ok(Read { module, debug: tables.debug.info })
+    Ok(DecodedProgram { module, debug: tables.debug.info })
 }
 
 /// Separates entries from functions without a body, which need a preview feature. Other functions are invalid.
-fn separate(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec<Extern>)> {
+fn separate_externs(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec<Extern>)> {
     let (mut functions, mut externs) = (Vec::new(), Vec::new());
-    let mut device = false;
+    let mut has_device_function = false;
     for decoded in all {
         match decoded {
             Decoded::Entry(function) => functions.push(function),
             Decoded::Extern(function) => externs.push(Extern { after: functions.len() as u32, ..function }),
-            Decoded::Device => device = true,
+            Decoded::Device => has_device_function = true,
         }
     }
-    let lines = match (device || !externs.is_empty(), features.simt) {
+    let lines = match (has_device_function || !externs.is_empty(), features.simt) {
         (true, false) => vec!["uses preview feature 'simt', which is not enabled", VERIFICATION],
-        (true, true) if device => vec!["'cuda_tile.preview$func' op must be extern when serialized to bytecode", INEXPRESSIBLE],
+        (true, true) if has_device_function => {
+            vec!["'cuda_tile.preview$func' op must be extern when serialized to bytecode", INEXPRESSIBLE]
+        }
         _ => return Ok((functions, externs)),
     };
     Err(ReadError { lines: lines.into_iter().map(Line::plain).collect(), ..ReadError::silent() })
@@ -178,13 +180,13 @@ fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(
     // NVIDIA's reader reads a missing byte as the zero after its buffer.
     let (major, minor) = (cursor.byte().unwrap_or(0), cursor.byte().unwrap_or(0));
     let Some(version) = Version::new(major, minor) else {
-        return Err(ReadError::alone(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
+        return Err(ReadError::without_conclusion(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
     };
-    let tag = cursor.little_endian().says(cursor, "failed to parse bytecode header")?;
-    let (tag, others) = (u16::from_le_bytes(tag), u16::from_le_bytes(tag) & !PREVIEW);
-    if others != 0 {
-        return Err(cursor.error(format!("header has unrecognized version tag bits (0x{others:X});")))
-            .says(cursor, "failed to parse bytecode header");
+    let tag = cursor.little_endian().with_message(cursor, "failed to parse bytecode header")?;
+    let (tag, unknown_bits) = (u16::from_le_bytes(tag), u16::from_le_bytes(tag) & !PREVIEW);
+    if unknown_bits != 0 {
+        return Err(cursor.error(format!("header has unrecognized version tag bits (0x{unknown_bits:X});")))
+            .with_message(cursor, "failed to parse bytecode header");
     }
     if tag == 0 {
         return Ok((version, false));
@@ -202,13 +204,13 @@ fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(
     Ok((version, true))
 }
 
-/// The announcement bit in the word after the version; the word has no other bits.
+/// The bit of the version tag that signals preview content. The version tag is the word after the version; it has no other bits.
 const PREVIEW: u16 = 1;
 
 /// The actual kind of a file without the magic number. NVIDIA's reader recognises only MLIR bytecode.
 fn not_bytecode(bytes: &[u8]) -> ReadError {
     if bytes.starts_with(b"ML\xefR") {
-        return ReadError::alone(format!("{} (it looks like MLIR bytecode instead)", super::error::CONCLUSION));
+        return ReadError::without_conclusion(format!("{} (it looks like MLIR bytecode instead)", super::error::CONCLUSION));
     }
     ReadError::silent()
 }
@@ -217,7 +219,7 @@ fn not_bytecode(bytes: &[u8]) -> ReadError {
 fn sections<'a>(cursor: &mut Cursor<'a>) -> Result<[Option<&'a [u8]>; section::COUNT as usize]> {
     let mut payloads = [None; section::COUNT as usize];
     loop {
-        let header = section_header(cursor).says(cursor, "failed to parse section header")?;
+        let header = section_header(cursor).with_message(cursor, "failed to parse section header")?;
         if header.id == section::END {
             if cursor.remaining() != 0 {
                 return Err(cursor.error("end section is not the last section"));
@@ -252,7 +254,7 @@ struct SectionHeader {
 }
 
 fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
-    let first = cursor.byte().says(cursor, "unexpected end of data while reading section header")?;
+    let first = cursor.byte().with_message(cursor, "unexpected end of data while reading section header")?;
     let (id, aligned) = (first & 0x7F, first & 0x80 != 0);
     if id == section::END {
         if aligned {
@@ -263,7 +265,7 @@ fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
     if id >= section::COUNT {
         return Err(cursor.error(format!("unknown section ID: {id}")));
     }
-    let length = cursor.varint().says(cursor, "failed to read section length")?;
+    let length = cursor.varint().with_message(cursor, "failed to read section length")?;
     if length > cursor.remaining() as u64 {
         let rest = cursor.remaining();
         return Err(cursor.error(format!("section length {length} exceeds remaining data size {rest}")));
@@ -282,7 +284,7 @@ fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
 
 fn producer(payload: &[u8], tables: &mut Tables<'_>) -> Result<crate::types::StringId> {
     let mut cursor = Cursor::new(payload);
-    let index = cursor.varint().says(&cursor, "failed to read producer string index")?;
+    let index = cursor.varint().with_message(&cursor, "failed to read producer string index")?;
     tables.strings.get_lossy(index).context(&cursor, || format!("failed to get producer string at index {index}"))
 }
 
@@ -298,18 +300,18 @@ struct GlobalRecord {
 fn globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
     let mut cursor = Cursor::new(payload);
     let c = &mut cursor;
-    let count = c.varint().says(c, "failed to read number of global.")?;
+    let count = c.varint().with_message(c, "failed to read number of global.")?;
     let extended = version.has(Feature::GlobalFlags);
     check_fits(c, count, if extended { 6 } else { 4 }, "globals")?;
     let mut records = Vec::new();
     for _ in 0..count {
         records.push(GlobalRecord {
-            name: c.varint().says(c, "failed to read global symbol name string.")?,
-            ty: c.varint().says(c, "failed to read global value type")?,
-            value: c.varint().says(c, "failed to read global value constant index")?,
-            alignment: c.varint().says(c, "failed to read global alignment")?,
-            visibility: if extended { c.varint().says(c, "failed to read global symbol visibility")? } else { 0 },
-            constant: if extended { c.varint().says(c, "failed to read global constant flag")? } else { 0 },
+            name: c.varint().with_message(c, "failed to read global symbol name string.")?,
+            ty: c.varint().with_message(c, "failed to read global value type")?,
+            value: c.varint().with_message(c, "failed to read global value constant index")?,
+            alignment: c.varint().with_message(c, "failed to read global alignment")?,
+            visibility: if extended { c.varint().with_message(c, "failed to read global symbol visibility")? } else { 0 },
+            constant: if extended { c.varint().with_message(c, "failed to read global constant flag")? } else { 0 },
         });
     }
     Ok(records)

@@ -190,8 +190,8 @@ impl<'a> Constants<'a> {
     pub(super) fn get(&mut self, index: u64, check: impl FnOnce(&[u8], &Cursor<'_>) -> Result<()>) -> Result<ConstantId> {
         let slot = index as usize;
         let mut cursor = Cursor::new(&self.data[self.offset(slot) as usize..self.offset(slot + 1) as usize]);
-        let size = cursor.varint().says(&cursor, "failed to read the size of the data buffer")?;
-        let data = cursor.bytes(size).says(&cursor, "failed to read the raw byte data")?;
+        let size = cursor.varint().with_message(&cursor, "failed to read the size of the data buffer")?;
+        let data = cursor.bytes(size).with_message(&cursor, "failed to read the raw byte data")?;
         check(data, &cursor)?;
         Ok(*self.ids[slot].get_or_insert_with(|| self.arena.push(Constant { data: data.into() })))
     }

@@ -123,7 +123,7 @@ impl<'a> Types<'a> {
     fn require(&self, row: &TypeRow) -> Result<()> {
         let (name, tag, since) = (row.name, row.tag, row.since);
         if row.preview && !self.preview {
-            return Err(ReadError::plain(preview_unannounced(format_args!("type tag {tag}"))));
+            return Err(ReadError::plain(preview_not_signalled(format_args!("type tag {tag}"))));
         }
         if self.version < since {
             let message = format!("type '{name}' requires bytecode version {since}+, file version is {}", self.version);
@@ -138,7 +138,7 @@ impl<'a> Types<'a> {
         if !self.version.has(feature) {
             return Ok(0);
         }
-        cursor.varint().says(cursor, "failed to read optional parameter flags")
+        cursor.varint().with_message(cursor, "failed to read optional parameter flags")
     }
 
     fn space(&self, cursor: &mut Cursor<'_>, flags: u64) -> Result<PointerSpace> {
@@ -155,13 +155,13 @@ impl<'a> Types<'a> {
         Ok(space)
     }
 
-    fn part(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, name: &str) -> Result<TypeId> {
+    fn component_type(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, name: &str) -> Result<TypeId> {
         self.read(cursor, strings).context(cursor, || format!("failed to get {name} type"))
     }
 
     fn pointer(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
         let flags = self.flags(cursor, Feature::PointerFlags)?;
-        let pointee = self.part(cursor, strings, "pointeeType")?;
+        let pointee = self.component_type(cursor, strings, "pointeeType")?;
         let space = self.space(cursor, flags)?;
         no_unused_bits(cursor, flags, 1)?;
         let pointee = check_type::number(&self.arena[pointee], "pointeeType").map_err(|message| cursor.error(message))?;
@@ -169,9 +169,9 @@ impl<'a> Types<'a> {
     }
 
     fn tile(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let element = self.part(cursor, strings, "elementType")?;
-        let shape = cursor.array(i64::from_le_bytes).says(cursor, "failed to read concreteShapeCache")?;
-        let shape = rank_limited(shape, cursor)?;
+        let element = self.component_type(cursor, strings, "elementType")?;
+        let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
+        let shape = check_rank(shape, cursor)?;
         if cursor.remaining() > 0 && self.preview {
             return self.symbolic_tile(element, shape, cursor, strings).map(Type::Preview);
         }
@@ -190,9 +190,9 @@ impl<'a> Types<'a> {
 
     fn tensor_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
         let flags = self.flags(cursor, Feature::PointerFlags)?;
-        let element = self.part(cursor, strings, "elementType")?;
-        let shape = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read shape")?, cursor)?;
-        let strides = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read strides")?, cursor)?;
+        let element = self.component_type(cursor, strings, "elementType")?;
+        let shape = check_rank(cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read shape")?, cursor)?;
+        let strides = check_rank(cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read strides")?, cursor)?;
         let space = self.space(cursor, flags)?;
         no_unused_bits(cursor, flags, 1)?;
         let element = check_type::number(&self.arena[element], "elementType").map_err(|message| cursor.error(message))?;
@@ -201,7 +201,7 @@ impl<'a> Types<'a> {
     }
 
     fn tensor(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<TypeId> {
-        let tensor = self.part(cursor, strings, "tensor_view")?;
+        let tensor = self.component_type(cursor, strings, "tensor_view")?;
         if !matches!(self.arena[tensor], Type::TensorView { .. }) {
             let got = type_text(Tables { strings: &strings.arena, types: &self.arena }, tensor, TypeText::Full);
             return Err(cursor.error(format!("expected ::mlir::cuda_tile::TensorViewType but got {got}")));
@@ -209,7 +209,7 @@ impl<'a> Types<'a> {
         Ok(tensor)
     }
 
-    fn checked(&self, ty: Type, cursor: &Cursor<'_>) -> Result<Type> {
+    fn check_view(&self, ty: Type, cursor: &Cursor<'_>) -> Result<Type> {
         check_type::view(&self.arena, &ty).map_err(|message| cursor.error(message))?;
         Ok(ty)
     }
@@ -227,7 +227,7 @@ impl<'a> Types<'a> {
             None
         };
         no_unused_bits(cursor, flags, 1)?;
-        self.checked(Type::PartitionView { tile, tensor, dim_map, padding }, cursor)
+        self.check_view(Type::PartitionView { tile, tensor, dim_map, padding }, cursor)
     }
 
     fn strided_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
@@ -238,19 +238,19 @@ impl<'a> Types<'a> {
         let dim_map = int_array(cursor, "dim_map")?;
         let padding = padding(cursor, flags)?;
         no_unused_bits(cursor, flags, 1)?;
-        self.checked(Type::StridedView { tile, traversal, tensor, dim_map, padding }, cursor)
+        self.check_view(Type::StridedView { tile, traversal, tensor, dim_map, padding }, cursor)
     }
 
     fn gather_scatter_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
         let flags = self.flags(cursor, Feature::ViewFlags)?;
         let tile = int_array(cursor, "tile_shape data")?;
         let tensor = self.tensor(cursor, strings)?;
-        let sparse_dim = cursor.varint().says(cursor, "failed to read sparse_dim")?;
+        let sparse_dim = cursor.varint().with_message(cursor, "failed to read sparse_dim")?;
         let sparse_dim =
             u32::try_from(sparse_dim).map_err(|_| cursor.error(format!("sparse_dim value {sparse_dim} exceeds uint32_t range")))?;
         let padding = padding(cursor, flags)?;
         no_unused_bits(cursor, flags, 1)?;
-        self.checked(Type::GatherScatterView { tile, tensor, sparse_dim, padding }, cursor)
+        self.check_view(Type::GatherScatterView { tile, tensor, sparse_dim, padding }, cursor)
     }
 
     fn function(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
@@ -279,10 +279,10 @@ impl<'a> Types<'a> {
 
 fn int_array(cursor: &mut Cursor<'_>, name: &str) -> Result<Box<[i32]>> {
     let values = cursor.array(i32::from_le_bytes).context(cursor, || format!("failed to read {name}"))?;
-    rank_limited(values, cursor)
+    check_rank(values, cursor)
 }
 
-fn rank_limited<T>(values: Box<[T]>, cursor: &Cursor<'_>) -> Result<Box<[T]>> {
+fn check_rank<T>(values: Box<[T]>, cursor: &Cursor<'_>) -> Result<Box<[T]>> {
     if values.len() > MAX_RANK {
         return Err(cursor.error(format!("rank {} is not supported, the most is {MAX_RANK}", values.len())));
     }
@@ -290,12 +290,12 @@ fn rank_limited<T>(values: Box<[T]>, cursor: &Cursor<'_>) -> Result<Box<[T]>> {
 }
 
 /// The message for preview content in a file whose header does not signal it.
-pub(super) fn preview_unannounced(what: std::fmt::Arguments<'_>) -> String {
+pub(super) fn preview_not_signalled(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }
 
 pub(super) fn enumeration(cursor: &mut Cursor<'_>) -> Result<u32> {
-    Ok(cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32)
+    Ok(cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32)
 }
 
 /// NVIDIA's reader checks unused flag bits last, after all parameters.

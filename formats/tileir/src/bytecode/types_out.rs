@@ -1,7 +1,7 @@
 //! Writes the type section.
 
 use super::preview_out::write_preview;
-use super::writer::{lacks, table, varint};
+use super::writer::{table, varint, version_error};
 use crate::enums::WireEnum;
 use crate::gates::{self, Feature, TypeKind};
 use crate::module::Module;
@@ -145,7 +145,7 @@ impl TypeWriter<'_> {
         let row = kind.row();
         if self.version < row.since {
             let name = if let TypeKind::Scalar(scalar) = kind { scalar.name() } else { row.name };
-            return Err(lacks(format!("type {name}"), row.since, self.version));
+            return Err(version_error(format!("type {name}"), row.since, self.version));
         }
         varint(out, row.tag.into());
         Ok(())
@@ -172,7 +172,7 @@ impl TypeWriter<'_> {
     fn space_flag(&self, out: &mut Vec<u8>, space: PointerSpace) -> Result<()> {
         let since = gates::pointer_since(space);
         if self.version < since {
-            return Err(lacks(format!("pointer attribute {}", space.spelling()), since, self.version));
+            return Err(version_error(format!("pointer attribute {}", space.spelling()), since, self.version));
         }
         if self.version.has(Feature::PointerFlags) {
             varint(out, u64::from(space != PointerSpace::Absent));

@@ -30,7 +30,7 @@ pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec
     let mut out = MAGIC.to_vec();
     out.extend([version.major(), version.minor()]);
     if module.preview && !version.has(Feature::HeaderPreview) {
-        return Err(lacks("preview content", Feature::HeaderPreview.since(), version));
+        return Err(version_error("preview content", Feature::HeaderPreview.since(), version));
     }
     out.extend(u16::from(module.preview).to_le_bytes());
     section_out(&mut out, section::FUNCTION, 8, &functions);
@@ -61,7 +61,7 @@ pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec
 }
 
 /// The error for a construct that a version of the format lacks.
-pub(super) fn lacks(what: impl std::fmt::Display, since: Version, version: Version) -> Box<Diagnostic> {
+pub(super) fn version_error(what: impl std::fmt::Display, since: Version, version: Version) -> Box<Diagnostic> {
     Diagnostic::unsupported("TI005", format!("{what} needs bytecode {since}, and {version} was requested"))
 }
 
@@ -144,7 +144,7 @@ fn global_section(module: &Module, version: Version) -> Result<Vec<u8>> {
             varint(&mut out, global.constant.into());
         } else if global.constant || global.visibility == Visibility::Private {
             let what = format!("global @{} with visibility or constness", module.string(global.name));
-            return Err(lacks(what, Feature::GlobalFlags.since(), version));
+            return Err(version_error(what, Feature::GlobalFlags.since(), version));
         }
     }
     Ok(out)
@@ -190,7 +190,7 @@ fn function_record(
         write_attribute(out, module, &Attribute::Array(attributes.collect()));
     } else if !function.arg_attrs.is_empty() {
         let what = format!("attributes of parameters of @{}", module.string(function.name));
-        return Err(lacks(what, Feature::ArgumentAttributes.since(), version));
+        return Err(version_error(what, Feature::ArgumentAttributes.since(), version));
     }
     varint(out, body.len() as u64);
     out.extend(body);

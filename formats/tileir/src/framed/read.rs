@@ -1,12 +1,12 @@
 //! Reads the framed container. An explicit stack holds the open blocks.
 
 use super::{DIALECT, MAGIC, SCALARS, section, tag};
-use crate::bytecode::{EXPANSION, MAX_DEPTH, MAX_RANK, Read};
+use crate::bytecode::{DecodedProgram, EXPANSION, MAX_DEPTH, MAX_RANK};
 use crate::check_type;
 use crate::enums::{Visibility, WireEnum};
-use crate::fields::{FieldValue, Shape};
+use crate::fields::{FieldShape, FieldValue};
 use crate::module::{Constant, Function, Global, Module};
-use crate::ops::{Layout, Op, Opcode};
+use crate::ops::{CountEncoding, Op, Opcode};
 use crate::types::{Attribute, ConstantId, Dictionary, Pointer, PointerSpace, StringId, Type, TypeId};
 use crate::version::Version;
 use base::diag::{Diagnostic, Place, Result};
@@ -19,7 +19,7 @@ use numerics::Scalar;
 use std::collections::HashMap;
 
 /// Reads a file and verifies the program. Messages refer to the file as `name`.
-pub fn read(bytes: &[u8], name: &str) -> Result<Read> {
+pub fn read(bytes: &[u8], name: &str) -> Result<DecodedProgram> {
     read_bytes(bytes).map_err(|mut error| {
         if let Some(Place::Input { file, .. }) = &mut error.place {
             *file = name.into();
@@ -28,7 +28,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read> {
     })
 }
 
-fn read_bytes(bytes: &[u8]) -> Result<Read> {
+fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
     let sections = sections(bytes)?;
     let payload = |id: u8| Cursor { bytes, at: sections[id as usize].0, end: sections[id as usize].1 };
     let mut reader = Reader {
@@ -70,7 +70,7 @@ fn read_bytes(bytes: &[u8]) -> Result<Read> {
         functions,
         externs: Vec::new(),
     };
-    let read = Read { module, debug: reader.debug };
+    let read = DecodedProgram { module, debug: reader.debug };
     crate::verify::references(&read.module, &read.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
     crate::verify::verify(&read.module, &read.debug)
         .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&read.debug, failure.loc))?;
@@ -525,11 +525,11 @@ impl BodyReader<'_> {
         let opcode = opcode.ok_or_else(|| c.error(format!("unknown or unimplemented opcode: {number}")))?;
         let info = opcode.info();
         let loc = self.reader.loc(c)?;
-        let counted = matches!(info.layout, Layout::Counted | Layout::Segments | Layout::CountedResults);
+        let counted = matches!(info.layout, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults);
         let results = if counted { c.count()? } else { info.results.len() };
         let results: Vec<TypeId> = (0..results).map(|_| self.reader.type_id(c)).collect::<Result<_>>()?;
         let total = c.count()?;
-        let variable = info.fields.iter().filter(|field| field.shape.is_operand() && field.shape != Shape::Operand);
+        let variable = info.fields.iter().filter(|field| field.shape.is_operand() && field.shape != FieldShape::Operand);
         let lengths: Vec<usize> = variable.map(|_| c.count()).collect::<Result<_>>()?;
         let mut operands = Vec::new();
         for _ in 0..total {
@@ -543,12 +543,12 @@ impl BodyReader<'_> {
         for field in info.fields {
             let few = || c.error(format!("'{}' has too few operands", info.mnemonic));
             values.push(match field.shape {
-                Shape::Operand => FieldValue::Operand(operands.next().ok_or_else(few)?),
-                Shape::OptionalOperand => match lengths.next().unwrap_or(0) {
+                FieldShape::Operand => FieldValue::Operand(operands.next().ok_or_else(few)?),
+                FieldShape::OptionalOperand => match lengths.next().unwrap_or(0) {
                     0 => FieldValue::OptionalOperand(None),
                     _ => FieldValue::OptionalOperand(Some(operands.next().ok_or_else(few)?)),
                 },
-                Shape::Operands => {
+                FieldShape::Operands => {
                     let length = lengths.next().unwrap_or(0);
                     let list: Box<[Value]> = operands.by_ref().take(length).collect();
                     if list.len() != length {
@@ -556,7 +556,7 @@ impl BodyReader<'_> {
                     }
                     FieldValue::Operands(list)
                 }
-                Shape::Region => FieldValue::Region(*unread.next().ok_or_else(few)?),
+                FieldShape::Region => FieldValue::Region(*unread.next().ok_or_else(few)?),
                 _ if field.since > Version::FIRST => {
                     Op::field_default(opcode, field.name).ok_or_else(|| c.error("a field has no default"))?
                 }
@@ -573,34 +573,38 @@ impl BodyReader<'_> {
         Ok((op, regions.into_iter().rev().collect()))
     }
 
-    fn attribute_field(&self, c: &mut Cursor<'_>, shape: Shape) -> Result<FieldValue> {
+    fn attribute_field(&self, c: &mut Cursor<'_>, shape: FieldShape) -> Result<FieldValue> {
         let limits = self.limits;
         Ok(match shape {
-            Shape::Flag => FieldValue::Flag(c.byte()? != 0),
-            Shape::Byte(_) => FieldValue::Enum(c.byte()? & 1),
-            Shape::Enum(_) => FieldValue::Enum(c.varint()?.min(255) as u8),
-            Shape::OptionalEnum(_) => FieldValue::OptionalEnum(c.varint()?.checked_sub(1).map(|number| number.min(255) as u8)),
-            Shape::Int32 | Shape::Int64 => FieldValue::Int(c.zigzag()?),
-            Shape::String | Shape::Symbol => FieldValue::String(StringId::from_index(c.index(limits.strings, "string")?)),
-            Shape::Constant => FieldValue::Constant(ConstantId::from_index(c.index(limits.constants, "constant")?)),
-            Shape::Attribute => {
+            FieldShape::Flag => FieldValue::Flag(c.byte()? != 0),
+            FieldShape::Byte(_) => FieldValue::Enum(c.byte()? & 1),
+            FieldShape::Enum(_) => FieldValue::Enum(c.varint()?.min(255) as u8),
+            FieldShape::OptionalEnum(_) => FieldValue::OptionalEnum(c.varint()?.checked_sub(1).map(|number| number.min(255) as u8)),
+            FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(c.zigzag()?),
+            FieldShape::String | FieldShape::Symbol => FieldValue::String(StringId::from_index(c.index(limits.strings, "string")?)),
+            FieldShape::Constant => FieldValue::Constant(ConstantId::from_index(c.index(limits.constants, "constant")?)),
+            FieldShape::Attribute => {
                 if c.byte()? != tag::PREDICATE {
                     return Err(c.error("expected a predicate"));
                 }
                 FieldValue::Attribute(self.reader.attribute(c, limits, 0)?)
             }
-            Shape::Attributes => {
+            FieldShape::Attributes => {
                 let count = c.count()?;
                 let values: Result<Vec<Attribute>> = (0..count).map(|_| self.reader.attribute(c, limits, 0)).collect();
                 FieldValue::Attributes(values?.into())
             }
-            Shape::OptionalDictionary => match c.byte()? {
+            FieldShape::OptionalDictionary => match c.byte()? {
                 0 => FieldValue::OptionalDictionary(None),
                 _ => FieldValue::OptionalDictionary(Some(Box::new(self.reader.dictionary(c, limits, 0)?))),
             },
-            Shape::Bools => FieldValue::Bools(Box::default()),
-            Shape::Ints => FieldValue::Ints(dims(c)?.into_iter().map(|value| value as i32).collect()),
-            Shape::Operand | Shape::OptionalOperand | Shape::Operands | Shape::OptionalAttributes | Shape::Region => {
+            FieldShape::Bools => FieldValue::Bools(Box::default()),
+            FieldShape::Ints => FieldValue::Ints(dims(c)?.into_iter().map(|value| value as i32).collect()),
+            FieldShape::Operand
+            | FieldShape::OptionalOperand
+            | FieldShape::Operands
+            | FieldShape::OptionalAttributes
+            | FieldShape::Region => {
                 return Err(c.error("a field has no payload of its own"));
             }
         })

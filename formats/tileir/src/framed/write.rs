@@ -2,9 +2,9 @@
 
 use super::{DIALECT, DIALECT_OPS, MAGIC, PADDING, SCALARS, section, tag};
 use crate::enums::WireEnum;
-use crate::fields::{FieldRef, FieldValue, Shape};
+use crate::fields::{FieldRef, FieldShape, FieldValue};
 use crate::module::{Function, Module};
-use crate::ops::{Layout, Op};
+use crate::ops::{CountEncoding, Op};
 use crate::types::{Attribute, Dictionary, Element, Pointer, PointerSpace, Type, TypeId};
 use crate::version::Version;
 use base::diag::{Diagnostic, Result};
@@ -101,7 +101,7 @@ fn table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec<u8> {
     out
 }
 
-fn refused(what: impl std::fmt::Display) -> Box<Diagnostic> {
+fn cannot_hold(what: impl std::fmt::Display) -> Box<Diagnostic> {
     Diagnostic::unsupported("TI007", format!("the framed container, which is of version 13.1, cannot hold {what}"))
 }
 
@@ -134,7 +134,7 @@ impl<'a> Writer<'a> {
         match ty {
             Type::Scalar(scalar) => {
                 let row = SCALARS.iter().find(|(_, known)| known == scalar);
-                out.push(row.ok_or_else(|| refused(format!("type {scalar}")))?.0);
+                out.push(row.ok_or_else(|| cannot_hold(format!("type {scalar}")))?.0);
             }
             Type::Ptr(Pointer { pointee, space: PointerSpace::Absent }) => {
                 out.push(12);
@@ -170,7 +170,7 @@ impl<'a> Writer<'a> {
                 }
             }
             Type::Token => out.push(17),
-            _ => return Err(refused("a type of a later version")),
+            _ => return Err(cannot_hold("a type of a later version")),
         }
         let index = self.types.len() as u64;
         self.types.push(out);
@@ -203,7 +203,7 @@ impl<'a> Writer<'a> {
             );
             zigzag(&mut out, self.loc(function.loc));
             if !function.arg_attrs.is_empty() {
-                return Err(refused("attributes of parameters"));
+                return Err(cannot_hold("attributes of parameters"));
             }
             if let Some(hints) = &function.hints {
                 self.dictionary(&mut out, hints)?;
@@ -263,11 +263,11 @@ impl<'a> Writer<'a> {
     fn op(&self, out: &mut Vec<u8>, op: &Op, results: &[u64], loc: Loc, numbers: &[u64]) -> Result<()> {
         let info = op.opcode().info();
         if info.since > Version::FIRST {
-            return Err(refused(format!("op {}", info.mnemonic)));
+            return Err(cannot_hold(format!("op {}", info.mnemonic)));
         }
         varint(out, info.opcode.into());
         zigzag(out, self.loc(loc));
-        if matches!(info.layout, Layout::Counted | Layout::Segments | Layout::CountedResults) {
+        if matches!(info.layout, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults) {
             varint(out, results.len() as u64);
         }
         results.iter().for_each(|result| varint(out, *result));
@@ -293,7 +293,7 @@ impl<'a> Writer<'a> {
                     _ => true,
                 };
                 if !same {
-                    return Err(refused(format!("{} of {}", field_info.name, info.mnemonic)));
+                    return Err(cannot_hold(format!("{} of {}", field_info.name, info.mnemonic)));
                 }
                 continue;
             }
@@ -302,10 +302,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn attribute_field(&self, out: &mut Vec<u8>, field: FieldRef<'_>, shape: Shape) -> Result<()> {
+    fn attribute_field(&self, out: &mut Vec<u8>, field: FieldRef<'_>, shape: FieldShape) -> Result<()> {
         match field {
             FieldRef::Flag(flag) => out.push(flag.into()),
-            FieldRef::Enum(number) if matches!(shape, Shape::Byte(_)) => out.push(number),
+            FieldRef::Enum(number) if matches!(shape, FieldShape::Byte(_)) => out.push(number),
             FieldRef::Enum(number) => varint(out, number.into()),
             FieldRef::OptionalEnum(number) => varint(out, number.map_or(0, |number| u64::from(number) + 1)),
             FieldRef::Int(value) => zigzag(out, value),
@@ -331,7 +331,7 @@ impl<'a> Writer<'a> {
                 varint(out, values.len() as u64);
                 out.extend(values.iter().map(|value| u8::from(*value)));
             }
-            FieldRef::OptionalAttributes(_) => return Err(refused("attributes of a call")),
+            FieldRef::OptionalAttributes(_) => return Err(cannot_hold("attributes of a call")),
             FieldRef::Operand(_) | FieldRef::OptionalOperand(_) | FieldRef::Operands(_) | FieldRef::Region(_) => {}
         }
         Ok(())
@@ -390,8 +390,8 @@ impl<'a> Writer<'a> {
                 out.push(tag::DICTIONARY);
                 self.dictionary(out, entries)?;
             }
-            Attribute::Preview(_) | Attribute::MulticastReduction(_) => return Err(refused("a kind of reduction")),
-            Attribute::Array(_) | Attribute::OptimizationHints(_) => return Err(refused("an array among the attributes")),
+            Attribute::Preview(_) | Attribute::MulticastReduction(_) => return Err(cannot_hold("a kind of reduction")),
+            Attribute::Array(_) | Attribute::OptimizationHints(_) => return Err(cannot_hold("an array among the attributes")),
         }
         Ok(())
     }

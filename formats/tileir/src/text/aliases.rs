@@ -18,7 +18,7 @@ enum Item {
 pub(super) struct Aliases<'a> {
     debug: &'a DebugInfo,
     /// The deduplicated id of each location of the program.
-    same: &'a [Loc],
+    deduplicated_ids: &'a [Loc],
     /// In order of first use, with nesting depth.
     order: Vec<(Item, usize)>,
     seen: HashMap<Item, usize>,
@@ -28,7 +28,7 @@ pub(super) struct Aliases<'a> {
 }
 
 impl<'a> Aliases<'a> {
-    pub(super) fn new(debug: &'a DebugInfo, same: &'a [Loc]) -> Self {
+    pub(super) fn new(debug: &'a DebugInfo, deduplicated_ids: &'a [Loc]) -> Self {
         // A record refers only to earlier ones, so one pass in order suffices.
         let mut scope_depth: Vec<usize> = Vec::new();
         for scope in debug.scopes.values() {
@@ -43,12 +43,12 @@ impl<'a> Aliases<'a> {
             };
             loc_depth.push(depth);
         }
-        Aliases { debug, same, order: Vec::new(), seen: HashMap::new(), scope_depth, loc_depth, names: HashMap::new() }
+        Aliases { debug, deduplicated_ids, order: Vec::new(), seen: HashMap::new(), scope_depth, loc_depth, names: HashMap::new() }
     }
 
     /// Records the use of a location.
     pub(super) fn visit(&mut self, loc: Loc) {
-        let mut pending = vec![Item::Loc(self.same[loc.0 as usize])];
+        let mut pending = vec![Item::Loc(self.deduplicated_ids[loc.0 as usize])];
         while let Some(item) = pending.pop() {
             if self.seen.contains_key(&item) {
                 continue;
@@ -93,7 +93,7 @@ impl<'a> Aliases<'a> {
     }
 
     pub(super) fn write_use(&self, out: &mut String, loc: Loc) {
-        let _ = write!(out, " loc({})", self.name(Item::Loc(self.same[loc.0 as usize])));
+        let _ = write!(out, " loc({})", self.name(Item::Loc(self.deduplicated_ids[loc.0 as usize])));
     }
 
     fn name(&self, item: Item) -> &str {

@@ -44,9 +44,9 @@ fn escape(out: &mut String, text: &str) {
 pub(super) fn write_symbol(out: &mut String, name: &str) {
     out.push('@');
     let mut bytes = name.bytes();
-    let plain = bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+    let is_identifier = bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
-    if plain { out.push_str(name) } else { write_string(out, name) }
+    if is_identifier { out.push_str(name) } else { write_string(out, name) }
 }
 
 pub(super) fn write_hints(out: &mut String, module: &Module, hints: &Dictionary) {
@@ -146,8 +146,8 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
 
 /// A key of a dictionary, quoted if it is not an identifier.
 fn write_key(out: &mut String, key: &str) {
-    let plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
-    if plain && !key.starts_with(|c: char| c.is_ascii_digit()) { out.push_str(key) } else { write_string(out, key) }
+    let is_identifier = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
+    if is_identifier && !key.starts_with(|c: char| c.is_ascii_digit()) { out.push_str(key) } else { write_string(out, key) }
 }
 
 pub(super) fn write_array(out: &mut String, module: &Module, elements: &[Attribute]) {
@@ -173,13 +173,13 @@ pub(super) fn write_constant(out: &mut String, module: &Module, data: ConstantId
 fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeId) {
     let (element, shape) = module.tile(ty);
     let Some(scalar) = element.scalar() else { return };
-    let one = |out: &mut String, bits: u64| match scalar {
+    let write_element = |out: &mut String, bits: u64| match scalar {
         Scalar::I1 => out.push_str(if bits != 0 { "true" } else { "false" }),
         _ if scalar.is_int() => write!(out, "{}", scalar.sign_extend(bits)).expect("strings take all text"),
         _ => out.push_str(&float_text(scalar, bits)),
     };
     if let Some(bits) = module.splat(data, ty) {
-        return one(out, bits);
+        return write_element(out, bits);
     }
     let elements = module.elements(data, ty);
     if elements.len() > HEX_ABOVE {
@@ -196,7 +196,7 @@ fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeI
         // One bracket opens or closes for each dimension that begins or ends here.
         let (begins, ends) = brackets(index, shape);
         out.extend(std::iter::repeat_n('[', begins));
-        one(out, bits);
+        write_element(out, bits);
         out.extend(std::iter::repeat_n(']', ends));
     }
 }

@@ -7,7 +7,7 @@
 //! `{loop}`, `{window}` and `{call}` are the irregular parts of loops, tensor views and calls. All else is literal; the parser
 //! skips its spaces.
 
-use crate::fields::Shape;
+use crate::fields::FieldShape;
 use crate::ops::{OpInfo, Opcode};
 use std::sync::OnceLock;
 
@@ -44,7 +44,7 @@ pub enum Piece {
     /// ` attributes {field = …}`.
     Attributes(usize),
     Loop,
-    Window,
+    TensorViewShape,
     Call,
 }
 
@@ -106,7 +106,7 @@ fn group(text: &'static str) -> Option<(&'static str, &'static str, &'static str
 fn reference(info: &OpInfo, text: &str) -> Piece {
     match text.split_once(':') {
         None if text == "loop" => Piece::Loop,
-        None if text == "window" => Piece::Window,
+        None if text == "window" => Piece::TensorViewShape,
         None if text == "call" => Piece::Call,
         None => match slot(info, text) {
             Slot::Field(field) => Piece::Field(field),
@@ -130,7 +130,7 @@ fn slot(info: &OpInfo, name: &str) -> Slot {
 
 fn number_of(info: &OpInfo, slot: Slot, value: &str) -> u8 {
     let Slot::Field(field) = slot else { panic!("{} compares a result", info.mnemonic) };
-    let Shape::Enum(names) = info.fields[field].shape else { panic!("{} compares what is no enumeration", info.mnemonic) };
+    let FieldShape::Enum(names) = info.fields[field].shape else { panic!("{} compares what is no enumeration", info.mnemonic) };
     names.iter().position(|name| *name == value).expect("a text form names a variant of the enumeration") as u8
 }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_the_table_is_well_made() {
+    fn every_op_has_a_text_form() {
         for opcode in Opcode::ALL {
             let pieces = pieces(*opcode);
             assert!(!pieces.is_empty(), "{opcode:?} has a text form");

@@ -17,7 +17,7 @@ pub mod types;
 
 pub use aliases::scope_text;
 pub use parse::parse;
-pub use print::{print, print_whole};
+pub use print::{print, print_complete};
 
 use crate::module::Module;
 

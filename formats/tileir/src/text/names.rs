@@ -11,8 +11,8 @@ use base::ir::{self, Def, Operation, Region, Value};
 use numerics::Scalar;
 use std::collections::HashSet;
 
-/// A longer chain of `assume` does not lengthen the name.
-const LONGEST_CHAIN: usize = 256;
+/// Further ops of a longer chain of `assume` do not lengthen the name.
+const MAX_ASSUME_CHAIN: usize = 256;
 
 #[derive(Clone, Debug)]
 enum Name {
@@ -205,7 +205,7 @@ impl Namer<'_> {
     /// The name of an `assume` after its operand's name, if the operand has one.
     fn assume_name(&self, mut value: Value) -> String {
         let mut name = String::from("assume");
-        for _ in 0..LONGEST_CHAIN {
+        for _ in 0..MAX_ASSUME_CHAIN {
             let Def::Result { op, index } = self.body.values[value].def else { break };
             let node = &self.body.ops[op];
             if let Op::Assume { value: inner, .. } = &node.kind {
@@ -265,7 +265,7 @@ fn constant_name(module: &Module, data: crate::ConstantId, ty: TypeId) -> String
     }
     let value = module.splat(data, ty).and_then(|bits| match scalar.is_int() {
         true => Some(scalar.sign_extend(bits).to_string()),
-        false => whole(numerics::float::decode(scalar, bits)),
+        false => integer_text(numerics::float::decode(scalar, bits)),
     });
     match value {
         Some(value) => format!("cst_{value}_{scalar}"),
@@ -273,8 +273,8 @@ fn constant_name(module: &Module, data: crate::ConstantId, ty: TypeId) -> String
     }
 }
 
-/// A float that is an unsigned 64-bit integer, as its digits.
-fn whole(value: f64) -> Option<String> {
+/// The digits of a float that is an unsigned 64-bit integer, or `NaN`; none for other floats.
+fn integer_text(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".into());
     }

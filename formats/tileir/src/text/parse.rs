@@ -7,7 +7,7 @@ use super::format::{Piece, Slot, Types, pieces};
 use super::lex::{Cursor, tokens};
 use super::parse_debug::Debug;
 use crate::enums::{Visibility, WireEnum};
-use crate::fields::{FieldValue, Shape};
+use crate::fields::{FieldShape, FieldValue};
 use crate::module::{Constant, Function, Global, Module};
 use crate::ops::{Op, Opcode, RuleKind};
 use crate::preview::Extern;
@@ -211,7 +211,7 @@ struct Frame {
 }
 
 /// The parsed parts of an op.
-struct Partial<'a> {
+struct PartialOp<'a> {
     opcode: Opcode,
     fields: Vec<Option<FieldValue>>,
     results: Vec<(&'a str, usize)>,
@@ -237,7 +237,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 if !self.end_block(frame)? {
                     let (frame, results) = stack.pop().expect("a frame is open");
                     self.body.ops[frame.op].loc = self.module.debug.optional(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
-                    self.give_implicit_locations(frame.op);
+                    self.set_implicit_locations(frame.op);
                     self.define_results(frame.op, &results)?;
                 }
                 continue;
@@ -250,7 +250,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// An omitted terminator has the location of its op.
-    fn give_implicit_locations(&mut self, op: ir::Op) {
+    fn set_implicit_locations(&mut self, op: ir::Op) {
         let loc = self.body.ops[op].loc;
         for region in self.body.ops[op].kind.regions() {
             for block in self.body.regions[region].blocks.clone() {
@@ -266,7 +266,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     /// Ends a block and begins the next region of its op; false if there is none.
     fn end_block(&mut self, frame: &mut Frame) -> Result<bool> {
         self.end_with_terminator(frame);
-        self.forget(frame.names);
+        self.expire_names(frame.names);
         if matches!(self.body.ops[frame.op].kind, Op::If { .. }) && frame.region == 0 && self.c().eat("else") {
             self.c().expect("{")?;
             frame.region = 1;
@@ -289,7 +289,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
         self.body.append(frame.block, kind, [], IMPLICIT);
     }
 
-    fn forget(&mut self, keep: usize) {
+    /// Removes all names but the first `keep` ones.
+    fn expire_names(&mut self, keep: usize) {
         for name in self.defined.drain(keep..) {
             self.names.remove(name);
         }
@@ -399,7 +400,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
             self.c().error_at(at, format!("unknown op '{mnemonic}'{meant}"))
         })?;
         let fields = vec![None; opcode.info().fields.len()];
-        let mut partial = Partial { opcode, fields, results, result_types: Vec::new(), args: Vec::new(), at };
+        let mut partial = PartialOp { opcode, fields, results, result_types: Vec::new(), args: Vec::new(), at };
         if opcode == Opcode::Constant {
             let (data, ty) = self.module.tables.constant(&mut self.module.c)?;
             partial.fields[0] = Some(FieldValue::Constant(data));
@@ -407,7 +408,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         } else {
             self.pieces(pieces(opcode), &mut partial)?;
         }
-        self.settle_padding(&mut partial);
+        self.move_padding_from_mask(&mut partial);
         let regions: Vec<Region> = (0..opcode.info().regions()).map(|_| self.body.new_region()).collect();
         let (kind, result_types) = self.complete(&mut partial, &regions)?;
         let op = self.body.append(block, kind, result_types, Loc::UNKNOWN);
@@ -430,8 +431,9 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    /// A load with padding but no mask prints like one with a mask; its type distinguishes the two.
-    fn settle_padding(&self, partial: &mut Partial<'_>) {
+    /// A load with padding but no mask has the text form of a load with a mask, so [`Self::pieces`] stores the padding as the mask.
+    /// If the operand does not have the type of a mask, it moves to the padding field.
+    fn move_padding_from_mask(&self, partial: &mut PartialOp<'_>) {
         let info = partial.opcode.info();
         let (Some(mask), Some(padding)) = (info.field("mask"), info.field("padding_value")) else { return };
         let Some(FieldValue::OptionalOperand(Some(value))) = partial.fields[mask] else { return };
@@ -441,7 +443,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    fn complete(&mut self, partial: &mut Partial<'a>, regions: &[Region]) -> Result<(Op, Vec<TypeId>)> {
+    fn complete(&mut self, partial: &mut PartialOp<'a>, regions: &[Region]) -> Result<(Op, Vec<TypeId>)> {
         let info = partial.opcode.info();
         let mut regions = regions.iter();
         let mut fields = info.fields.iter().zip(std::mem::take(&mut partial.fields));
@@ -450,8 +452,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
             .by_ref()
             .map(|(field, value)| match (value, field.shape) {
                 (Some(value), _) => Some(value),
-                (None, Shape::Region) => regions.next().map(|region| FieldValue::Region(*region)),
-                (None, shape) => absent(partial.opcode, field.name, shape),
+                (None, FieldShape::Region) => regions.next().map(|region| FieldValue::Region(*region)),
+                (None, shape) => omitted_value(partial.opcode, field.name, shape),
             })
             .collect();
         for (field, value) in info.fields.iter().zip(&fields_known) {
@@ -475,7 +477,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// The result types: written ones, or ones inferred from the operands.
-    fn result_types(&mut self, partial: &mut Partial<'_>, fields: &[Option<FieldValue>]) -> Result<Vec<TypeId>> {
+    fn result_types(&mut self, partial: &mut PartialOp<'_>, fields: &[Option<FieldValue>]) -> Result<Vec<TypeId>> {
         let info = partial.opcode.info();
         let mut types = std::mem::take(&mut partial.result_types);
         let named: usize = partial.results.iter().map(|(_, count)| count).sum();
@@ -499,7 +501,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         })
     }
 
-    fn pieces(&mut self, pieces: &[Piece], partial: &mut Partial<'a>) -> Result<()> {
+    fn pieces(&mut self, pieces: &[Piece], partial: &mut PartialOp<'a>) -> Result<()> {
         for piece in pieces {
             match piece {
                 Piece::Literal(text) => {
@@ -515,7 +517,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 Piece::Group { slot, pieces, .. } => {
                     if self.is_present(*slot, pieces, partial) {
                         if let Slot::Field(field) = slot
-                            && partial.opcode.info().fields[*field].shape == Shape::Flag
+                            && partial.opcode.info().fields[*field].shape == FieldShape::Flag
                         {
                             partial.fields[*field] = Some(FieldValue::Flag(true));
                         }
@@ -529,7 +531,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                     partial.fields[*field] = Some(FieldValue::Enum(number));
                 }
                 Piece::Loop => self.loop_head(partial)?,
-                Piece::Window => self.window(partial)?,
+                Piece::TensorViewShape => self.tensor_view_shape(partial)?,
                 Piece::Call => self.call(partial)?,
             }
         }
@@ -537,7 +539,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// Whether an optional part is present: its field was read before, or the following text matches.
-    fn is_present(&mut self, slot: Slot, pieces: &[Piece], partial: &Partial<'_>) -> bool {
+    fn is_present(&mut self, slot: Slot, pieces: &[Piece], partial: &PartialOp<'_>) -> bool {
         if let Slot::Field(field) = slot
             && let Some(value) = &partial.fields[field]
         {
@@ -558,7 +560,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 self.c().sees(token) && (token != "," || self.operand_follows())
             }
             Some(Err(field)) => match partial.opcode.info().fields[field].shape {
-                Shape::OptionalEnum(names) => names.contains(&self.c().peek_word()),
+                FieldShape::OptionalEnum(names) => names.contains(&self.c().peek_word()),
                 _ => self.c().peek() == Some('%'),
             },
             None => false,
@@ -566,7 +568,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// An enumeration in an attribute dictionary; without a dictionary, the first value.
-    fn attributes(&mut self, field: usize, partial: &Partial<'_>) -> Result<u8> {
+    fn attributes(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<u8> {
         if !self.c().eat("attributes") {
             return Ok(0);
         }
@@ -589,26 +591,26 @@ impl<'a> BodyReader<'_, 'a, '_> {
         ahead.eat(",") && ahead.peek() == Some('%')
     }
 
-    fn field(&mut self, field: usize, partial: &Partial<'_>) -> Result<FieldValue> {
+    fn field(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<FieldValue> {
         let info = &partial.opcode.info().fields[field];
         Ok(match info.shape {
-            Shape::Operand => FieldValue::Operand(self.operand()?),
-            Shape::OptionalOperand => FieldValue::OptionalOperand(Some(self.operand()?)),
-            Shape::Operands => FieldValue::Operands(self.operands()?.into()),
-            Shape::Enum(names) | Shape::Byte(names) => FieldValue::Enum(self.one_of(names)?),
-            Shape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(self.one_of(names)?)),
-            Shape::Int32 | Shape::Int64 => FieldValue::Int(self.c().integer("a number")?),
-            Shape::String => {
+            FieldShape::Operand => FieldValue::Operand(self.operand()?),
+            FieldShape::OptionalOperand => FieldValue::OptionalOperand(Some(self.operand()?)),
+            FieldShape::Operands => FieldValue::Operands(self.operands()?.into()),
+            FieldShape::Enum(names) | FieldShape::Byte(names) => FieldValue::Enum(self.one_of(names)?),
+            FieldShape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(self.one_of(names)?)),
+            FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(self.c().integer("a number")?),
+            FieldShape::String => {
                 let text = self.c().string()?;
                 FieldValue::String(self.module.tables.string(&text))
             }
-            Shape::Symbol => FieldValue::String(self.module.symbol()?),
-            Shape::Attribute => FieldValue::Attribute(self.module.tables.predicate(&mut self.module.c)?),
-            Shape::Attributes => FieldValue::Attributes(self.module.tables.attributes(&mut self.module.c)?),
-            Shape::OptionalDictionary => {
+            FieldShape::Symbol => FieldValue::String(self.module.symbol()?),
+            FieldShape::Attribute => FieldValue::Attribute(self.module.tables.predicate(&mut self.module.c)?),
+            FieldShape::Attributes => FieldValue::Attributes(self.module.tables.attributes(&mut self.module.c)?),
+            FieldShape::OptionalDictionary => {
                 FieldValue::OptionalDictionary(Some(Box::new(self.module.tables.hints(&mut self.module.c)?)))
             }
-            Shape::Bools => {
+            FieldShape::Bools => {
                 let values = super::parse_types::list(self.c(), |c| match c.word("true or false")? {
                     "true" => Ok(true),
                     "false" => Ok(false),
@@ -616,11 +618,11 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 })?;
                 FieldValue::Bools(values.into())
             }
-            Shape::Ints => {
+            FieldShape::Ints => {
                 let values = super::parse_types::list(self.c(), |c| c.integer("a number"))?;
                 FieldValue::Ints(values.into_iter().map(|value| value as i32).collect())
             }
-            Shape::Flag | Shape::Constant | Shape::Region | Shape::OptionalAttributes => {
+            FieldShape::Flag | FieldShape::Constant | FieldShape::Region | FieldShape::OptionalAttributes => {
                 return Err(self.c().error("an op is written in an unknown way"));
             }
         })
@@ -636,7 +638,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// Checks the types of operands and takes the types of results.
-    fn types(&mut self, slot: Slot, how: Types, partial: &mut Partial<'_>) -> Result<()> {
+    fn types(&mut self, slot: Slot, how: Types, partial: &mut PartialOp<'_>) -> Result<()> {
         self.c().skip_space();
         let at = self.c().at();
         let Slot::Field(field) = slot else {
@@ -675,12 +677,12 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    fn is_variadic(&self, slot: Slot, partial: &Partial<'_>) -> bool {
+    fn is_variadic(&self, slot: Slot, partial: &PartialOp<'_>) -> bool {
         matches!(slot, Slot::Result(index) if partial.opcode.info().results[index].variadic)
     }
 
     /// The head of a loop, up to the brace; the printer documents its two forms.
-    fn loop_head(&mut self, partial: &mut Partial<'a>) -> Result<()> {
+    fn loop_head(&mut self, partial: &mut PartialOp<'a>) -> Result<()> {
         let counted = partial.opcode == Opcode::For;
         let info = partial.opcode.info();
         let index = |name: &str| info.field(name).expect("the table has the fields of loops");
@@ -738,7 +740,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// `@name<[arguments]>(operands) {attributes} : function type`.
-    fn call(&mut self, partial: &mut Partial<'_>) -> Result<()> {
+    fn call(&mut self, partial: &mut PartialOp<'_>) -> Result<()> {
         let module = &mut *self.module;
         let callee = FieldValue::String(module.symbol()?);
         let const_args = module.tables.bracketed(&mut module.c, false)?.into_iter().map(Attribute::Preview);
@@ -791,7 +793,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// Shape and strides of a tensor view; dynamic dimensions are operands.
-    fn window(&mut self, partial: &mut Partial<'_>) -> Result<()> {
+    fn tensor_view_shape(&mut self, partial: &mut PartialOp<'_>) -> Result<()> {
         let info = partial.opcode.info();
         let mut patterns: Vec<Vec<i64>> = Vec::new();
         let mut first = None;
@@ -876,20 +878,20 @@ fn index_of_base(info: &crate::ops::OpInfo) -> usize {
 }
 
 /// The value of a field that the text omits.
-fn absent(opcode: Opcode, name: &str, shape: Shape) -> Option<FieldValue> {
+fn omitted_value(opcode: Opcode, name: &str, shape: FieldShape) -> Option<FieldValue> {
     if let Some(default) = Op::field_default(opcode, name) {
         return Some(default);
     }
     Some(match shape {
-        Shape::Flag => FieldValue::Flag(false),
-        Shape::OptionalOperand => FieldValue::OptionalOperand(None),
-        Shape::Operands => FieldValue::Operands(Box::default()),
-        Shape::OptionalEnum(_) => FieldValue::OptionalEnum(None),
-        Shape::OptionalDictionary => FieldValue::OptionalDictionary(None),
-        Shape::OptionalAttributes => FieldValue::OptionalAttributes(None),
-        Shape::Bools => FieldValue::Bools(Box::default()),
-        // The value that a text form implies, as written in the table.
-        Shape::Enum(names) => return unwritten(opcode, name).and_then(|value| number_of(names, value)),
+        FieldShape::Flag => FieldValue::Flag(false),
+        FieldShape::OptionalOperand => FieldValue::OptionalOperand(None),
+        FieldShape::Operands => FieldValue::Operands(Box::default()),
+        FieldShape::OptionalEnum(_) => FieldValue::OptionalEnum(None),
+        FieldShape::OptionalDictionary => FieldValue::OptionalDictionary(None),
+        FieldShape::OptionalAttributes => FieldValue::OptionalAttributes(None),
+        FieldShape::Bools => FieldValue::Bools(Box::default()),
+        // The text form in the op table names the value that an omitted field has.
+        FieldShape::Enum(names) => return implied_enum_value(opcode, name).and_then(|value| number_of(names, value)),
         _ => return None,
     })
 }
@@ -899,7 +901,7 @@ fn number_of(names: &[&str], value: &str) -> Option<FieldValue> {
 }
 
 /// The enumeration value that the op's text form implies.
-fn unwritten(opcode: Opcode, field: &str) -> Option<&'static str> {
+fn implied_enum_value(opcode: Opcode, field: &str) -> Option<&'static str> {
     let form = opcode.info().format;
     let rest = &form[form.find(&format!("({field}!"))? + field.len() + 2..];
     rest.split_once('?').map(|(value, _)| value)

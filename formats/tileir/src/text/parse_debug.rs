@@ -61,7 +61,7 @@ impl<'a, 'd> Debug<'a, 'd> {
 
     /// The content of `loc(…)`.
     fn inner(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
-        self.deeper(c)?;
+        self.enter_level(c)?;
         let loc = self.inner_at_depth(c);
         self.depth -= 1;
         loc
@@ -98,7 +98,7 @@ impl<'a, 'd> Debug<'a, 'd> {
         }
     }
 
-    fn deeper(&mut self, c: &mut Cursor<'a>) -> Result<()> {
+    fn enter_level(&mut self, c: &mut Cursor<'a>) -> Result<()> {
         if self.depth >= MAX_DEBUG_DEPTH {
             return Err(c.error(format!("locations are nested deeper than {MAX_DEBUG_DEPTH} levels")));
         }
@@ -146,7 +146,7 @@ impl<'a, 'd> Debug<'a, 'd> {
     /// `#name`, or a scope or location in full.
     fn item(&mut self, c: &mut Cursor<'a>) -> Result<Item> {
         if c.eat("#cuda_tile.") {
-            return self.written_out(c);
+            return self.item_in_full(c);
         }
         c.skip_space();
         let at = c.at();
@@ -157,7 +157,7 @@ impl<'a, 'd> Debug<'a, 'd> {
         let Some(definition) = self.defined.get(name).copied() else {
             return Err(c.error_at(at, format!("#{name} is not defined")));
         };
-        self.deeper(c)?;
+        self.enter_level(c)?;
         let mut inner = c.clone();
         inner.goto(definition);
         let item = match inner.peek() {
@@ -173,7 +173,7 @@ impl<'a, 'd> Debug<'a, 'd> {
     fn scope_of(&mut self, c: &mut Cursor<'a>) -> Result<Scope> {
         c.skip_space();
         let at = c.at();
-        self.deeper(c)?;
+        self.enter_level(c)?;
         let item = self.item(c);
         self.depth -= 1;
         match item? {
@@ -182,7 +182,7 @@ impl<'a, 'd> Debug<'a, 'd> {
         }
     }
 
-    fn written_out(&mut self, c: &mut Cursor<'a>) -> Result<Item> {
+    fn item_in_full(&mut self, c: &mut Cursor<'a>) -> Result<Item> {
         let kind = c.word("a kind of scope")?;
         c.expect("<")?;
         let item = match kind {

@@ -44,7 +44,7 @@ impl Tables {
             Ok((key, value(self, c)?))
         };
         let mut entries = Vec::new();
-        match reordered(c, close) {
+        match entries_in_name_order(c, close) {
             Some((places, end)) => {
                 for at in places {
                     c.goto(at);
@@ -78,14 +78,14 @@ fn name(c: &mut Cursor<'_>) -> Result<String> {
 }
 
 /// The start of each entry in name order, and the end of the dictionary; none if the text is already sorted or malformed.
-fn reordered(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
+fn entries_in_name_order(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
     let mut c = c.clone();
     let mut found: Vec<(String, usize)> = Vec::new();
     while !c.sees(close) {
         c.skip_space();
         let at = c.at();
         found.push((name(&mut c).ok()?, at));
-        skip(&mut c, close)?;
+        skip_entry(&mut c, close)?;
         if !c.eat(",") {
             break;
         }
@@ -98,7 +98,7 @@ fn reordered(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
 }
 
 /// Skips to the end of an entry.
-fn skip(c: &mut Cursor<'_>, close: &str) -> Option<()> {
+fn skip_entry(c: &mut Cursor<'_>, close: &str) -> Option<()> {
     let mut open = 0u32;
     while open > 0 || !(c.sees(",") || c.sees(close)) {
         let next = c.peek()?;

@@ -1,7 +1,7 @@
 //! Parses preview content.
 //!
 //! The text is ambiguous between a negated number and a negative number, and between parentheses and a tuple of one. The parser
-//! chooses the latter in both cases.
+//! reads a negative number, and parentheses.
 
 use super::lex::Cursor;
 use super::parse::Tables;
@@ -27,7 +27,7 @@ impl Tables {
             };
             c.expect(if op == ExprOp::Add { "+" } else { "-" })?;
             let rhs = Box::new(self.product(c, depth)?);
-            sum = shallow(c, Preview::Binary { op, lhs: Box::new(sum), rhs })?;
+            sum = check_depth(c, Preview::Binary { op, lhs: Box::new(sum), rhs })?;
         }
     }
 
@@ -41,7 +41,7 @@ impl Tables {
                 () => return Ok(product),
             };
             let rhs = Box::new(self.factor(c, depth)?);
-            product = shallow(c, Preview::Binary { op, lhs: Box::new(product), rhs })?;
+            product = check_depth(c, Preview::Binary { op, lhs: Box::new(product), rhs })?;
         }
     }
 
@@ -130,9 +130,9 @@ impl Tables {
             "expr_neg" => Preview::Neg(Box::new(self.full(c, depth + 1)?)),
             "symbolic_tuple" => Preview::Tuple(self.tuple(c, depth + 1)?.into()),
             "concrete_type" => Preview::ConcreteType(self.ty(c)?),
-            "memory_space" => Preview::MemorySpace(named(c)?),
-            "synchronization" => Preview::Synchronization(named(c)?),
-            "access" => Preview::Access(named(c)?),
+            "memory_space" => Preview::MemorySpace(enum_value(c)?),
+            "synchronization" => Preview::Synchronization(enum_value(c)?),
+            "access" => Preview::Access(enum_value(c)?),
             "scratch_request" => {
                 let (size, alignment) = self.scratch(c, depth + 1)?;
                 Preview::Scratch { size: Box::new(size), alignment: Box::new(alignment) }
@@ -147,7 +147,7 @@ impl Tables {
                 let ty = self.ty(c)?;
                 if kind == "const_param" { Preview::ConstParam { name, ty } } else { Preview::Builtin { name, ty } }
             }
-            other => match other.strip_prefix("expr_").and_then(spelled::<ExprOp>) {
+            other => match other.strip_prefix("expr_").and_then(from_spelling::<ExprOp>) {
                 Some(op) => {
                     let lhs = Box::new(self.full(c, depth + 1)?);
                     c.expect(",")?;
@@ -222,7 +222,7 @@ impl Tables {
         let (shape, symbols) = self.symbolic_dims(c)?;
         let element = self.ty(c)?;
         c.expect(",")?;
-        let space = named(c)?;
+        let space = enum_value(c)?;
         for token in [",", "mem_layout", "="] {
             c.expect(token)?;
         }
@@ -268,7 +268,7 @@ impl Tables {
             let implemented = super::parse::symbol(c)?;
             let implements = self.string(&implemented);
             let const_args = self.bracketed(c, false)?;
-            implementation = Some(Implementation { implements, const_args, ..empty() });
+            implementation = Some(Implementation { implements, const_args, ..empty_implementation() });
         }
         let (ty, arg_attrs) = self.signature(c)?;
         if let Some(own) = &mut implementation {
@@ -332,7 +332,7 @@ impl Tables {
     }
 }
 
-fn empty() -> Implementation {
+fn empty_implementation() -> Implementation {
     Implementation {
         implements: StringId(0),
         const_args: Box::default(),
@@ -347,20 +347,20 @@ fn empty() -> Implementation {
 }
 
 /// Returns the expression, unless it nests too deeply for recursive functions.
-fn shallow(c: &mut Cursor<'_>, expression: Preview) -> Result<Preview> {
+fn check_depth(c: &mut Cursor<'_>, expression: Preview) -> Result<Preview> {
     match expression.depth() > MAX_DEPTH {
         true => Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels"))),
         false => Ok(expression),
     }
 }
 
-fn spelled<E: WireEnum>(word: &str) -> Option<E> {
+fn from_spelling<E: WireEnum>(word: &str) -> Option<E> {
     E::SPELLINGS.iter().position(|spelling| *spelling == word).and_then(|number| E::from_number(number as u8))
 }
 
-fn named<E: WireEnum>(c: &mut Cursor<'_>) -> Result<E> {
+fn enum_value<E: WireEnum>(c: &mut Cursor<'_>) -> Result<E> {
     c.skip_space();
     let at = c.at();
     let word = c.word("a name")?;
-    spelled(word).ok_or_else(|| c.error_at(at, format!("expected one of: {}", E::SPELLINGS.join(", "))))
+    from_spelling(word).ok_or_else(|| c.error_at(at, format!("expected one of: {}", E::SPELLINGS.join(", "))))
 }

@@ -24,7 +24,7 @@ impl<'a> Tables<'a> {
 }
 
 /// The precedence of an expression's outermost operator.
-fn strength(expression: &Preview) -> u32 {
+fn precedence(expression: &Preview) -> u32 {
     match expression {
         Preview::Binary { op: ExprOp::Add | ExprOp::Sub, .. } => 1,
         Preview::Binary { op: ExprOp::Mul | ExprOp::FloorDiv | ExprOp::CeilDiv, .. } => 2,
@@ -35,8 +35,8 @@ fn strength(expression: &Preview) -> u32 {
 
 /// An expression in the form of shapes, layouts and arguments.
 pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression: &Preview) {
-    let at_least = |out: &mut String, part: &Preview, least: u32| {
-        let parentheses = strength(part) < least;
+    let write_operand = |out: &mut String, part: &Preview, min_precedence: u32| {
+        let parentheses = precedence(part) < min_precedence;
         out.push_str(if parentheses { "(" } else { "" });
         write_expression(out, tables, part);
         out.push_str(if parentheses { ")" } else { "" });
@@ -48,7 +48,7 @@ pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression:
         Preview::ConcreteType(ty) => write_type(out, tables, *ty, TypeText::Full),
         Preview::Neg(inner) => {
             out.push('-');
-            at_least(out, inner, 4);
+            write_operand(out, inner, 4);
         }
         Preview::Tuple(parts) => write_tuple(out, tables, parts),
         Preview::Layout { shape, strides } => {
@@ -68,9 +68,9 @@ pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression:
                 // Division has no operator sign.
                 ExprOp::Div => return write_full(out, tables, expression),
             };
-            at_least(out, lhs, strength(expression));
+            write_operand(out, lhs, precedence(expression));
             out.push_str(operator);
-            at_least(out, rhs, strength(expression) + 1);
+            write_operand(out, rhs, precedence(expression) + 1);
         }
         _ => write_full(out, tables, expression),
     }

@@ -9,7 +9,7 @@ use super::names::Names;
 use super::preview::{write_bracketed, write_extern};
 use super::types::{Tables, TypeText, separated, write_type};
 use crate::enums::Visibility;
-use crate::fields::{FieldRef, Shape};
+use crate::fields::{FieldRef, FieldShape};
 use crate::module::{Function, Global, Module};
 use crate::ops::{FieldInfo, Op};
 use crate::types::{Attribute, DYNAMIC, Dictionary, PointerSpace, Type, TypeId};
@@ -23,7 +23,7 @@ pub fn print(module: &Module, debug: Option<&DebugInfo>) -> String {
 }
 
 /// The program with every op and its location, for files that are read back.
-pub fn print_whole(module: &Module, debug: &DebugInfo) -> String {
+pub fn print_complete(module: &Module, debug: &DebugInfo) -> String {
     print_with(module, Some(debug), Terminators::Written)
 }
 
@@ -35,8 +35,8 @@ enum Terminators {
 }
 
 fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminators) -> String {
-    let once = debug.map(DebugInfo::each_once);
-    let mut aliases = once.as_ref().map(|(debug, same)| Aliases::new(debug, same));
+    let deduplicated = debug.map(DebugInfo::deduplicated);
+    let mut aliases = deduplicated.as_ref().map(|(debug, deduplicated_ids)| Aliases::new(debug, deduplicated_ids));
     if let Some(aliases) = &mut aliases {
         visit_locations(module, aliases, terminators);
         // NVIDIA's module op, which is not printed, has an unknown location; it comes last.
@@ -299,7 +299,7 @@ impl Printer<'_> {
                 }
                 Piece::Attributes(field) => self.attributes(view.fields[*field], &view.infos[*field]),
                 Piece::Loop => self.loop_head(view),
-                Piece::Window => self.window(view),
+                Piece::TensorViewShape => self.tensor_view_shape(view),
                 Piece::Call => self.call(view),
             }
         }
@@ -358,12 +358,12 @@ impl Printer<'_> {
             FieldRef::Operands(values) => self.values(values),
             FieldRef::Flag(flag) => out.push_str(if flag { "true" } else { "false" }),
             FieldRef::Enum(number) | FieldRef::OptionalEnum(Some(number)) => {
-                if let Shape::Enum(names) | Shape::OptionalEnum(names) | Shape::Byte(names) = info.shape {
+                if let FieldShape::Enum(names) | FieldShape::OptionalEnum(names) | FieldShape::Byte(names) = info.shape {
                     out.push_str(names[number as usize]);
                 }
             }
             FieldRef::Int(value) => write!(out, "{value}").expect("strings take all text"),
-            FieldRef::String(text) if info.shape == Shape::Symbol => write_symbol(out, module.string(text)),
+            FieldRef::String(text) if info.shape == FieldShape::Symbol => write_symbol(out, module.string(text)),
             FieldRef::String(text) => write_string(out, module.string(text)),
             FieldRef::Constant(data) => {
                 let ty = *self.function.body.ty(self.function.body.result(view.op));
@@ -384,7 +384,7 @@ impl Printer<'_> {
 
     /// An enumeration in an attribute dictionary, unless it has its first value.
     fn attributes(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
-        if let (FieldRef::Enum(number @ 1..), Shape::Enum(names)) = (field, info.shape) {
+        if let (FieldRef::Enum(number @ 1..), FieldShape::Enum(names)) = (field, info.shape) {
             let (name, value) = (info.wire_name, names[number as usize]);
             let _ = write!(self.out, " attributes {{{name} = #cuda_tile.multimem_reduction_kind<{value}>}}");
         }
@@ -473,7 +473,7 @@ impl Printer<'_> {
     }
 
     /// Shape and strides of a tensor view; static dimensions are numbers, dynamic ones operands.
-    fn window(&mut self, view: &OpView<'_>) {
+    fn tensor_view_shape(&mut self, view: &OpView<'_>) {
         let function = self.function;
         let Op::MakeTensorView { base, dynamic_shape, dynamic_strides } = &function.body.ops[view.op].kind else { return };
         let ty = *function.body.ty(function.body.result(view.op));

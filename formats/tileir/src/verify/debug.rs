@@ -6,16 +6,16 @@ use crate::text::scope_text;
 use base::ir::Operation;
 use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 
-/// Each scope reference refers to a scope of a kind that bytecode allows there.
+/// Checks that each scope reference refers to a scope of a kind that bytecode allows there.
 pub(super) fn kinds(debug: &DebugInfo) -> Check {
-    let must = |scope: Scope, fits: fn(&ScopeData) -> bool, what: &str| match debug.scopes.get(scope) {
+    let require_scope = |scope: Scope, fits: fn(&ScopeData) -> bool, what: &str| match debug.scopes.get(scope) {
         Some(data) if fits(data) => Ok(()),
         _ => Err(format!("debug scope {scope} is not {what}")),
     };
-    let file = |scope: Scope| must(scope, |data| matches!(data, ScopeData::File { .. }), "a file");
+    let file = |scope: Scope| require_scope(scope, |data| matches!(data, ScopeData::File { .. }), "a file");
     let local = |scope: Scope| {
         let fits = |data: &ScopeData| matches!(data, ScopeData::Subprogram { .. } | ScopeData::LexicalBlock { .. });
-        must(scope, fits, "a subprogram or a lexical block")
+        require_scope(scope, fits, "a subprogram or a lexical block")
     };
     for data in debug.scopes.values() {
         match data {
@@ -23,7 +23,7 @@ pub(super) fn kinds(debug: &DebugInfo) -> Check {
             ScopeData::CompileUnit { file: of } => file(*of)?,
             ScopeData::Subprogram { file: of, compile_unit, .. } => {
                 file(*of)?;
-                must(*compile_unit, |data| matches!(data, ScopeData::CompileUnit { .. }), "a compile unit")?;
+                require_scope(*compile_unit, |data| matches!(data, ScopeData::CompileUnit { .. }), "a compile unit")?;
             }
             ScopeData::LexicalBlock { scope, file: of, .. } => {
                 local(*scope)?;

@@ -46,7 +46,7 @@ pub(super) fn load_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>
     if ![Weak, Relaxed, Acquire].contains(&ordering) {
         return Err(format!("expect one of: weak, relaxed, or acquire, but got: {}", spelling(ordering)));
     }
-    scope_goes_with(ordering, scope, "load")
+    scope_fits_ordering(ordering, scope, "load")
 }
 
 pub(super) fn store_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>) -> Check {
@@ -54,10 +54,10 @@ pub(super) fn store_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope
     if ![Weak, Relaxed, Release].contains(&ordering) {
         return Err(format!("expect one of: weak, relaxed, or release, but got: {}", spelling(ordering)));
     }
-    scope_goes_with(ordering, scope, "store")
+    scope_fits_ordering(ordering, scope, "store")
 }
 
-fn scope_goes_with(ordering: MemoryOrdering, scope: Option<MemoryScope>, what: &str) -> Check {
+fn scope_fits_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>, what: &str) -> Check {
     match (ordering, scope) {
         (MemoryOrdering::Weak, Some(_)) => Err(format!("weak {what} must not have memory scope")),
         (MemoryOrdering::Weak, None) | (_, Some(_)) => Ok(()),
@@ -130,7 +130,7 @@ pub(super) fn atomic(view: &OpView<'_, '_>) -> Check {
         }
         Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view: target, index, value, .. } => {
             atomic_view(view, *memory_ordering, *memory_scope, *mode, *target, index, *value)?;
-            promises(inbounds, index)?;
+            inbounds_length(inbounds, index)?;
             not_multicast_view(view, *target)
         }
         _ => Ok(()),
@@ -208,10 +208,10 @@ pub(super) fn view_access(view: &OpView<'_, '_>, target: Value, index: &[Value],
         Type::GatherScatterView { tile, sparse_dim, .. } => gather_indices(view, index, tile, *sparse_dim as usize)?,
         _ => scalar_indices(view, index)?,
     }
-    promises(inbounds, index)
+    inbounds_length(inbounds, index)
 }
 
-fn promises(inbounds: &[bool], index: &[Value]) -> Check {
+fn inbounds_length(inbounds: &[bool], index: &[Value]) -> Check {
     if !inbounds.is_empty() && inbounds.len() != index.len() {
         let (got, rank) = (inbounds.len(), index.len());
         return Err(format!("inbounds size ({got}) must match the number of index dimensions ({rank})"));
@@ -245,7 +245,7 @@ fn not_multicast_view(view: &OpView<'_, '_>, target: Value) -> Check {
 
 /// Additional rules of loads and stores through a view: the memory of one device and, for f4, a dimension along which two elements
 /// share a byte.
-pub(super) fn ordinary_view(view: &OpView<'_, '_>, target: Value) -> Check {
+pub(super) fn single_device_view(view: &OpView<'_, '_>, target: Value) -> Check {
     not_multicast_view(view, target)?;
     let (element, strides, _) = tensor(view, target);
     if element != Scalar::F4E2M1FN {

@@ -143,11 +143,11 @@ struct Checker<'a> {
 
 /// The context of a block's ops.
 #[derive(Clone, Copy)]
-struct Around {
+struct BlockContext {
     /// The op whose region contains the block; none for the entry's block.
     parent: Option<ir::Op>,
     /// The nearest enclosing op other than `if`.
-    beyond_ifs: Option<ir::Op>,
+    nearest_non_if: Option<ir::Op>,
     /// Whether only `if` and `loop` enclose the block.
     may_return: bool,
 }
@@ -156,7 +156,7 @@ struct Around {
 struct Frame {
     block: Block,
     next: usize,
-    around: Around,
+    context: BlockContext,
     /// The op to finish after this block, the last of its regions.
     closes: Option<ir::Op>,
 }
@@ -165,22 +165,22 @@ impl<'a> Checker<'a> {
     fn run(mut self, debug: &DebugInfo, subprograms: &debug::Subprograms) -> Result<(), Failure> {
         let entry = self.body.block_of(self.function.region);
         self.entry(entry, debug).map_err(|message| self.entry_failure(message))?;
-        let around = Around { parent: None, beyond_ifs: None, may_return: true };
-        let mut stack = vec![Frame { block: entry, next: 0, around, closes: None }];
+        let context = BlockContext { parent: None, nearest_non_if: None, may_return: true };
+        let mut stack = vec![Frame { block: entry, next: 0, context, closes: None }];
         while let Some(frame) = stack.last_mut() {
             let ops = &self.body.blocks[frame.block].ops;
             if let Some(&op) = ops.get(frame.next) {
                 frame.next += 1;
-                let (last, around) = (frame.next == ops.len(), frame.around);
-                self.op(op, last, around)?;
-                self.enter(op, around, &mut stack)?;
+                let (last, context) = (frame.next == ops.len(), frame.context);
+                self.op(op, last, context)?;
+                self.enter(op, context, &mut stack)?;
                 continue;
             }
             let closes = frame.closes;
             self.ends_with_terminator(frame.block)?;
             stack.pop();
             if let Some(op) = closes {
-                self.leave(op)?;
+                self.finish_op(op)?;
             }
         }
         debug::function(self.function, debug, subprograms)
@@ -232,22 +232,22 @@ impl<'a> Checker<'a> {
     }
 
     /// Enters the regions of an op, or finishes an op without regions.
-    fn enter(&mut self, op: ir::Op, around: Around, stack: &mut Vec<Frame>) -> Result<(), Failure> {
+    fn enter(&mut self, op: ir::Op, context: BlockContext, stack: &mut Vec<Frame>) -> Result<(), Failure> {
         let kind = &self.body.ops[op].kind;
         let blocks: Vec<Block> =
             kind.regions().iter().flat_map(|region| self.body.regions[*region].blocks.iter().copied()).collect();
         if blocks.is_empty() {
-            return self.leave(op);
+            return self.finish_op(op);
         }
         let is_if = matches!(kind, Op::If { .. });
-        let inside = Around {
+        let inside = BlockContext {
             parent: Some(op),
-            beyond_ifs: if is_if { around.beyond_ifs } else { Some(op) },
-            may_return: around.may_return && (is_if || matches!(kind, Op::Loop { .. })),
+            nearest_non_if: if is_if { context.nearest_non_if } else { Some(op) },
+            may_return: context.may_return && (is_if || matches!(kind, Op::Loop { .. })),
         };
         let last = blocks.len() - 1;
         for (i, block) in blocks.into_iter().enumerate().rev() {
-            stack.push(Frame { block, next: 0, around: inside, closes: (i == last).then_some(op) });
+            stack.push(Frame { block, next: 0, context: inside, closes: (i == last).then_some(op) });
         }
         Ok(())
     }
@@ -263,9 +263,9 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The rules about an op's regions, after the regions themselves.
-    fn leave(&mut self, op: ir::Op) -> Result<(), Failure> {
-        regions::check(self, op)?;
+    /// Checks the rules of an op that follow the checks of its regions, and notes whether the op is free of effects.
+    fn finish_op(&mut self, op: ir::Op) -> Result<(), Failure> {
+        regions::check_after_regions(self, op)?;
         let kind = &self.body.ops[op].kind;
         self.effect_free[op.index()] = match kind.opcode().info().effects {
             Effects::Pure | Effects::NoMemory | Effects::Yield => true,
@@ -280,12 +280,12 @@ impl<'a> Checker<'a> {
         blocks.flat_map(|block| &self.body.blocks[*block].ops).all(|op| self.effect_free[op.index()])
     }
 
-    fn op(&self, op: ir::Op, last: bool, around: Around) -> Result<(), Failure> {
+    fn op(&self, op: ir::Op, last: bool, context: BlockContext) -> Result<(), Failure> {
         let node = &self.body.ops[op];
         let view = OpView { checker: self, node };
         let fail = |message: String| self.failure(op, message);
         view.result_count().map_err(fail)?;
-        view.parent(around).map_err(fail)?;
+        view.parent(context).map_err(fail)?;
         view.single_blocks().map_err(fail)?;
         view.predicates().map_err(fail)?;
         let rules = node.kind.opcode().info().rules;
@@ -295,10 +295,10 @@ impl<'a> Checker<'a> {
             return Err(fail("must be the last operation in the parent block".into()));
         }
         rules.iter().filter(|rule| rule.kind.is_late()).try_for_each(|rule| view.rule(rule)).map_err(fail)?;
-        if let Some(message) = regions::continue_types(&view, around) {
+        if let Some(message) = regions::continue_types(&view, context) {
             return Err(Failure { message, loc: node.loc });
         }
-        ops::check(&view, around).map_err(fail)
+        ops::check(&view, context).map_err(fail)
     }
 }
 
@@ -358,10 +358,10 @@ impl<'a> OpView<'_, 'a> {
         })
     }
 
-    fn parent(&self, around: Around) -> Check {
+    fn parent(&self, context: BlockContext) -> Check {
         let info = self.node.kind.opcode().info();
         let Some(rule) = info.rules.iter().find(|rule| rule.kind == RuleKind::Parent) else { return Ok(()) };
-        let parent = around.parent.map_or("Entry", |op| self.checker.body.ops[op].kind.opcode().name());
+        let parent = context.parent.map_or("Entry", |op| self.checker.body.ops[op].kind.opcode().name());
         if rule.names.contains(&parent) {
             return Ok(());
         }
@@ -425,7 +425,7 @@ impl<'a> OpView<'_, 'a> {
     }
 
     /// The values that a rule names: an operand field or a result.
-    fn named(&self, name: &str) -> Values {
+    fn values_of(&self, name: &str) -> Values {
         let info = self.node.kind.opcode().info();
         if let Some(index) = info.results.iter().position(|result| result.name == name) {
             let last = if info.results[index].variadic { self.node.results.len() } else { index + 1 };
@@ -468,7 +468,7 @@ impl<'a> OpView<'_, 'a> {
     }
 
     fn holds(&self, rule: &Rule) -> bool {
-        let groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.named(name)).collect();
+        let groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.values_of(name)).collect();
         let firsts = || groups.iter().filter_map(|group| group.first());
         let shape = |value: &Value| self.ty(*value).tile().map(|(_, shape)| shape);
         let element = |value: &Value| self.ty(*value).tile().map(|(element, _)| element);

@@ -1,6 +1,6 @@
 //! Each op's own rule, beyond its types and relations.
 
-use super::{Around, Check, OpView, list, memory, multimem};
+use super::{BlockContext, Check, OpView, list, memory, multimem};
 use crate::ops::Op;
 use crate::types::{Attribute, Element};
 use base::ir::Value;
@@ -25,7 +25,7 @@ pub(super) fn attributes(op: &Op) -> Check {
     }
 }
 
-pub(super) fn check(view: &OpView<'_, '_>, around: Around) -> Check {
+pub(super) fn check(view: &OpView<'_, '_>, context: BlockContext) -> Check {
     use Rounding::{Approx, Full, NearestEven, NearestIntToZero, NegativeInf, PositiveInf, Zero};
     const IEEE: &[Rounding] = &[NearestEven, Zero, NegativeInf, PositiveInf];
     match &view.node.kind {
@@ -112,12 +112,12 @@ pub(super) fn check(view: &OpView<'_, '_>, around: Around) -> Check {
         }
         Op::LoadViewTko { memory_ordering, memory_scope, view: target, index, inbounds, .. } => {
             memory::view_access(view, *target, index, view.node.results[0], inbounds)?;
-            memory::ordinary_view(view, *target)?;
+            memory::single_device_view(view, *target)?;
             memory::load_ordering(*memory_ordering, *memory_scope)
         }
         Op::StoreViewTko { memory_ordering, memory_scope, tile, view: target, index, inbounds, .. } => {
             memory::view_access(view, *target, index, *tile, inbounds)?;
-            memory::ordinary_view(view, *target)?;
+            memory::single_device_view(view, *target)?;
             memory::store_ordering(*memory_ordering, *memory_scope)
         }
         Op::AtomicCASTko { .. } | Op::AtomicRMWTko { .. } | Op::AtomicRedViewTko { .. } => memory::atomic(view),
@@ -139,7 +139,7 @@ pub(super) fn check(view: &OpView<'_, '_>, around: Around) -> Check {
             result_per_dimension(view, shape.len(), "tensor rank")
         }
         Op::Alloca { alignment, .. } => memory::alloca(view, *alignment),
-        _ => super::regions::on_entrance(view, around),
+        _ => super::regions::check_before_regions(view, context),
     }
 }
 

@@ -1,21 +1,21 @@
 //! Rules of control flow, reductions and scans.
 
-use super::{Around, Check, Checker, Failure, OpView};
+use super::{BlockContext, Check, Checker, Failure, OpView};
 use crate::ops::Op;
 use crate::types::{Attribute, Element, Type, TypeId};
 use base::ir::{self, Operation, Region, Value};
 use numerics::Scalar;
 
 /// Rules that precede the checks of an op's regions.
-pub(super) fn on_entrance(view: &OpView<'_, '_>, around: Around) -> Check {
+pub(super) fn check_before_regions(view: &OpView<'_, '_>, context: BlockContext) -> Check {
     match &view.node.kind {
         Op::If { then_region, else_region, .. } => branches(view, *then_region, *else_region),
-        Op::Break { operands } => leave_loop(view, around, operands),
-        Op::Continue { .. } => continues_a_loop(view, around).map(|_| ()),
-        Op::Return { operands } => returns(view, around, operands.len()),
-        Op::Reduce { dim, identities, operands, .. } => aggregate(view, *dim, identities, operands),
+        Op::Break { operands } => leave_loop(view, context, operands),
+        Op::Continue { .. } => continues_a_loop(view, context).map(|_| ()),
+        Op::Return { operands } => returns(view, context, operands.len()),
+        Op::Reduce { dim, identities, operands, .. } => reduction_or_scan(view, *dim, identities, operands),
         Op::Scan { dim, identities, operands, .. } => {
-            aggregate(view, *dim, identities, operands)?;
+            reduction_or_scan(view, *dim, identities, operands)?;
             match operands.iter().zip(&view.node.results).position(|(operand, result)| view.id(*operand) != view.id(*result)) {
                 Some(i) => Err(format!("expect same type for operand at index: {i} and result at index: {i}")),
                 None => Ok(()),
@@ -73,8 +73,8 @@ fn not_a_view(ty: &Type) -> Result<(), &'static str> {
 }
 
 /// The loop that a `break` leaves.
-fn leave_loop(view: &OpView<'_, '_>, around: Around, operands: &[Value]) -> Check {
-    let target = around.beyond_ifs.map(|op| &view.checker.body.ops[op]);
+fn leave_loop(view: &OpView<'_, '_>, context: BlockContext, operands: &[Value]) -> Check {
+    let target = context.nearest_non_if.map(|op| &view.checker.body.ops[op]);
     let Some(target) = target.filter(|node| matches!(node.kind, Op::Loop { .. })) else {
         return Err("can only be nested within a ancestor chain of 'cuda_tile.loop', 'cuda_tile.if' operations".into());
     };
@@ -86,17 +86,17 @@ fn leave_loop(view: &OpView<'_, '_>, around: Around, operands: &[Value]) -> Chec
     Ok(())
 }
 
-fn continues_a_loop<'a>(view: &OpView<'_, 'a>, around: Around) -> Check<&'a ir::OpNode<Op>> {
-    let target = around.beyond_ifs.map(|op| &view.checker.body.ops[op]);
+fn continues_a_loop<'a>(view: &OpView<'_, 'a>, context: BlockContext) -> Check<&'a ir::OpNode<Op>> {
+    let target = context.nearest_non_if.map(|op| &view.checker.body.ops[op]);
     target.filter(|node| matches!(node.kind, Op::Loop { .. } | Op::For { .. })).ok_or_else(|| {
         "can only be nested within a ancestor chain of 'cuda_tile.for', 'cuda_tile.loop', 'cuda_tile.if' operations".into()
     })
 }
 
 /// The types of a `continue`; NVIDIA's message does not begin with the op's name.
-pub(super) fn continue_types(view: &OpView<'_, '_>, around: Around) -> Option<String> {
+pub(super) fn continue_types(view: &OpView<'_, '_>, context: BlockContext) -> Option<String> {
     let Op::Continue { operands } = &view.node.kind else { return None };
-    let target = continues_a_loop(view, around).ok()?;
+    let target = continues_a_loop(view, context).ok()?;
     let given = view.ids(operands);
     let (name, what, wanted) = match &target.kind {
         Op::Loop { init_values, .. } => ("loop", "iter_values", view.ids(init_values)),
@@ -112,8 +112,8 @@ pub(super) fn continue_types(view: &OpView<'_, '_>, around: Around) -> Option<St
     ))
 }
 
-fn returns(view: &OpView<'_, '_>, around: Around, operands: usize) -> Check {
-    if !around.may_return {
+fn returns(view: &OpView<'_, '_>, context: BlockContext, operands: usize) -> Check {
+    if !context.may_return {
         return Err("must be used within a cuda_tile.entry, or cuda_tile.if operation".into());
     }
     if operands != 0 {
@@ -123,7 +123,7 @@ fn returns(view: &OpView<'_, '_>, around: Around, operands: usize) -> Check {
     Ok(())
 }
 
-fn aggregate(view: &OpView<'_, '_>, dim: i32, identities: &[Attribute], operands: &[Value]) -> Check {
+fn reduction_or_scan(view: &OpView<'_, '_>, dim: i32, identities: &[Attribute], operands: &[Value]) -> Check {
     if operands.is_empty() {
         return Err("expect at least 1 operand".into());
     }
@@ -173,8 +173,8 @@ fn identity_type(view: &OpView<'_, '_>, index: usize, operand: Value, identity: 
     };
     // The two half-precision formats are interchangeable here.
     let halves = [Scalar::F16, Scalar::BF16];
-    let alike = identity.zip(element.scalar()).is_some_and(|(a, b)| a == b || (halves.contains(&a) && halves.contains(&b)));
-    if alike {
+    let compatible = identity.zip(element.scalar()).is_some_and(|(a, b)| a == b || (halves.contains(&a) && halves.contains(&b)));
+    if compatible {
         return Ok(());
     }
     let name = |scalar: Option<Scalar>| scalar.map_or("?", Scalar::name);
@@ -185,7 +185,7 @@ fn identity_type(view: &OpView<'_, '_>, index: usize, operand: Value, identity: 
 }
 
 /// Rules that follow the checks of an op's regions.
-pub(super) fn check(checker: &Checker<'_>, op: ir::Op) -> Result<(), Failure> {
+pub(super) fn check_after_regions(checker: &Checker<'_>, op: ir::Op) -> Result<(), Failure> {
     let node = &checker.body.ops[op];
     let view = OpView { checker, node };
     let body = checker.body;

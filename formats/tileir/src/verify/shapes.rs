@@ -14,7 +14,7 @@ type Check = Result<(), String>;
 pub(super) fn tables(module: &Module) -> Check {
     for (id, ty) in module.types.iter() {
         if let Type::Preview(preview) = ty {
-            of_preview(module, id, preview).map_err(|message| format!("type {id}: {message}"))?;
+            check_preview_type(module, id, preview).map_err(|message| format!("type {id}: {message}"))?;
             continue;
         }
         let parts: &[TypeId] = match ty {
@@ -28,7 +28,7 @@ pub(super) fn tables(module: &Module) -> Check {
         if let Some(part) = parts.iter().chain(results).find(|part| part.index() >= id.index()) {
             return Err(format!("type {id} refers to {part}, which does not come before it"));
         }
-        of_type(module, ty).map_err(|message| format!("type {id}: {message}"))?;
+        check_type_record(module, ty).map_err(|message| format!("type {id}: {message}"))?;
     }
     match module.producer {
         Some(producer) => string(module, producer),
@@ -36,7 +36,7 @@ pub(super) fn tables(module: &Module) -> Check {
     }
 }
 
-fn of_preview(module: &Module, id: TypeId, ty: &PreviewType) -> Check {
+fn check_preview_type(module: &Module, id: TypeId, ty: &PreviewType) -> Check {
     let (element, parts) = ty.parts();
     if element.is_some_and(|element| element.index() >= id.index()) {
         return Err("it refers to a type that does not come before it".into());
@@ -106,7 +106,7 @@ pub(super) fn external(module: &Module, function: &Extern) -> Check {
     dictionaries.into_iter().try_for_each(|entries| attribute(module, &Attribute::Dictionary(entries.clone()), 0))
 }
 
-fn of_type(module: &Module, ty: &Type) -> Check {
+fn check_type_record(module: &Module, ty: &Type) -> Check {
     let rank = match ty {
         Type::Tile { element, shape } => {
             check_type::tile(*element, shape)?;

@@ -1,5 +1,5 @@
-//! Test-case reduction for Tile IR programs. It removes functions and globals, then ops with their regions, and then simplifies
-//! extents and types. It repeats until no step makes progress.
+//! Test-case reduction for Tile IR programs. It removes functions and globals, then ops, then the regions of ops, and then
+//! simplifies extents and types. It repeats these steps until none makes the program smaller.
 //!
 //! Every candidate is a verified program. The caller's predicate decides whether a candidate is still interesting: `tile-fuzz`
 //! checks whether the stages still disagree, and `tile-reduce` runs a command.
@@ -30,7 +30,7 @@ impl Program {
     }
 }
 
-/// Returns the smallest program found for which `is_interesting` is true. It must be true for the input.
+/// Returns the smallest program found for which `is_interesting` is true. `is_interesting` must be true for the input.
 pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> Program {
     let mut best = program;
     loop {
@@ -44,8 +44,8 @@ pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool
     }
 }
 
-/// Accepts a candidate if it is valid and still interesting.
-fn take(best: &mut Program, candidate: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
+/// Replaces the best program by a candidate if the candidate is valid and still interesting. Returns whether it did.
+fn accept_if_interesting(best: &mut Program, candidate: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let accepted = candidate.is_valid() && is_interesting(&candidate);
     if accepted {
         *best = candidate;
@@ -58,13 +58,13 @@ fn without_functions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program
         let mut candidate = best.clone();
         candidate.module.functions.remove(index);
         if !candidate.module.functions.is_empty() {
-            take(best, candidate, is_interesting);
+            accept_if_interesting(best, candidate, is_interesting);
         }
     }
     for index in (0..best.module.globals.len()).rev() {
         let mut candidate = best.clone();
         candidate.module.globals.remove(index);
-        take(best, candidate, is_interesting);
+        accept_if_interesting(best, candidate, is_interesting);
     }
 }
 
@@ -95,15 +95,15 @@ return
     fn unused_ops_are_removed() {
         let mut debug = DebugInfo::default();
         let module = tileir::text::parse(PROGRAM, "test", 1, &mut debug).unwrap();
-        let mut asked = 0;
+        let mut calls = 0;
         let small = reduce(Program { module, debug }, &mut |program| {
-            asked += 1;
+            calls += 1;
             tileir::text::print(&program.module, None).contains("= sqrt ")
         });
         let text = tileir::text::print(&small.module, None);
-        for gone in ["other", "exp", "for ", "addi", "64", "f64"] {
-            assert!(!text.contains(gone), "{gone} is still there:\n{text}");
+        for removed_text in ["other", "exp", "for ", "addi", "64", "f64"] {
+            assert!(!text.contains(removed_text), "{removed_text} is still there:\n{text}");
         }
-        assert!(asked < 200, "{asked}");
+        assert!(calls < 200, "{calls}");
     }
 }

@@ -1,12 +1,12 @@
-//! Reduces extents and types by token replacement in the program's text. A number or type is replaced everywhere, so that related
-//! shapes stay consistent.
+//! Reduces extents and types by replacing tokens in the program's text. A number or type is replaced in all places at once, so
+//! that related shapes stay consistent.
 
-use crate::{Program, take};
+use crate::{Program, accept_if_interesting};
 use base::DebugInfo;
 use std::collections::BTreeSet;
 
 /// Types and their simpler replacements.
-const SIMPLER: [(&str, &str); 9] = [
+const SIMPLER_TYPES: [(&str, &str); 9] = [
     ("f64", "f32"),
     ("f16", "f32"),
     ("bf16", "f32"),
@@ -28,11 +28,12 @@ pub(crate) fn with_smaller_literals(best: &mut Program, is_interesting: &mut dyn
             }
         }
     }
-    for (from, to) in SIMPLER {
+    for (from, to) in SIMPLER_TYPES {
         replace(best, from, to, is_interesting);
     }
 }
 
+/// The number of a token that may be an extent and can be reduced.
 fn extent(token: &str) -> Option<u64> {
     token.parse().ok().filter(|number| *number > 1)
 }
@@ -41,20 +42,20 @@ fn extent(token: &str) -> Option<u64> {
 fn replace(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let text = tileir::text::print(&best.module, None);
     let mut changed = String::with_capacity(text.len());
-    let mut rest = 0;
+    let mut copied_to = 0;
     for (at, token) in tokens(&text).filter(|(_, token)| *token == from) {
-        changed.push_str(&text[rest..at]);
+        changed.push_str(&text[copied_to..at]);
         changed.push_str(to);
-        rest = at + token.len();
+        copied_to = at + token.len();
     }
-    if rest == 0 {
+    if copied_to == 0 {
         return false;
     }
-    changed.push_str(&text[rest..]);
+    changed.push_str(&text[copied_to..]);
     let mut debug = DebugInfo::default();
     let text = tileir::text::header(&best.module) + &changed;
     let Ok(module) = tileir::text::parse(&text, "a smaller program", 1, &mut debug) else { return false };
-    take(best, Program { module, debug }, is_interesting)
+    accept_if_interesting(best, Program { module, debug }, is_interesting)
 }
 
 /// Returns the tokens of types with their offsets: `tile<64x32xf32>` has `64`, `32` and `f32`. Value names are not tokens.
@@ -65,19 +66,19 @@ fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
         at += part.len();
         (at - part.len(), part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
     });
-    parts.filter(|(_, part)| !part.starts_with(['%', '@'])).flat_map(|(at, part)| in_shape(at, part))
+    parts.filter(|(_, part)| !part.starts_with(['%', '@'])).flat_map(|(at, part)| shape_parts(at, part))
 }
 
 /// Splits `64x32xf32` into its parts and returns any other token unchanged.
-fn in_shape(at: usize, part: &str) -> Vec<(usize, &str)> {
+fn shape_parts(at: usize, part: &str) -> Vec<(usize, &str)> {
     if !part.starts_with(|c: char| c.is_ascii_digit()) {
         return vec![(at, part)];
     }
     let mut parts_of_token = Vec::new();
-    let mut place = at;
+    let mut offset = at;
     for part_of_token in part.split('x') {
-        parts_of_token.push((place, part_of_token));
-        place += part_of_token.len() + 1;
+        parts_of_token.push((offset, part_of_token));
+        offset += part_of_token.len() + 1;
     }
     parts_of_token
 }

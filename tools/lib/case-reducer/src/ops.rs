@@ -1,6 +1,6 @@
-//! Removes ops. A constant replaces each removed result that other ops need.
+//! Removes ops. If other ops need a removed result, a constant (or a new token) replaces it.
 
-use crate::{Program, take};
+use crate::{Program, accept_if_interesting};
 use base::Loc;
 use base::ir::{Block, Op as OpId, Operation, Region, Value};
 use numerics::Scalar;
@@ -9,41 +9,41 @@ use numerics::float::Overflow;
 use tileir::module::Constant;
 use tileir::{Element, Module, Op, Type};
 
-/// Removes ops in chunks, large chunks first, from the end to the beginning.
+/// Removes ops in chunks: large chunks first, and from the end of the function to its beginning.
 pub(crate) fn without_ops(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for function in 0..best.module.functions.len() {
-        let mut size = in_order(&best.module, function).len().next_power_of_two();
+        let mut size = removable_ops(&best.module, function).len().next_power_of_two();
         while size > 0 {
-            let mut end = in_order(&best.module, function).len();
+            let mut end = removable_ops(&best.module, function).len();
             while end > 0 {
                 let start = end.saturating_sub(size);
-                let chosen = in_order(&best.module, function)[start..end].to_vec();
+                let chosen = removable_ops(&best.module, function)[start..end].to_vec();
                 let mut candidate = best.clone();
-                if without(&mut candidate.module, function, &chosen) {
-                    take(best, candidate, is_interesting);
+                if remove_ops(&mut candidate.module, function, &chosen) {
+                    accept_if_interesting(best, candidate, is_interesting);
                 }
-                end = start.min(in_order(&best.module, function).len());
+                end = start.min(removable_ops(&best.module, function).len());
             }
             size /= 2;
         }
     }
 }
 
-/// Replaces an op by the contents of its regions.
+/// Moves the contents of an op's regions before the op, and removes the op.
 pub(crate) fn without_regions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for function in 0..best.module.functions.len() {
-        for op in in_order(&best.module, function) {
+        for op in removable_ops(&best.module, function) {
             let mut candidate = best.clone();
-            if unwrap(&mut candidate.module, function, op).is_some() {
-                take(best, candidate, is_interesting);
+            if inline_regions(&mut candidate.module, function, op).is_some() {
+                accept_if_interesting(best, candidate, is_interesting);
             }
         }
     }
 }
 
-fn unwrap(module: &mut Module, function: usize, op: OpId) -> Option<()> {
+fn inline_regions(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     let body = &module.functions[function].body;
-    let (block, at) = place(module, function, op)?;
+    let (block, at) = position_of(module, function, op)?;
     let regions = body.ops[op].kind.regions();
     let inner: Vec<_> = regions.iter().flat_map(|region| body.regions[*region].blocks.clone()).collect();
     let arguments: Vec<Value> = inner.iter().flat_map(|block| body.blocks[*block].args.clone()).collect();
@@ -56,11 +56,11 @@ fn unwrap(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     let blocks = &mut module.functions[function].body.blocks;
     inner.iter().for_each(|block| blocks[*block].ops.retain(|op| !moved.contains(op)));
     blocks[block].ops.splice(at..at, before.into_iter().chain(moved));
-    drop_one(module, function, op)
+    remove_op(module, function, op)
 }
 
 /// Returns the removable ops of a function, outer ops before inner ones.
-fn in_order(module: &Module, function: usize) -> Vec<OpId> {
+fn removable_ops(module: &Module, function: usize) -> Vec<OpId> {
     let function = &module.functions[function];
     let mut found = Vec::new();
     let mut pending: Vec<Region> = vec![function.region];
@@ -79,35 +79,36 @@ fn in_order(module: &Module, function: usize) -> Vec<OpId> {
 }
 
 /// Removes ops from their blocks. Returns whether any was removed.
-fn without(module: &mut Module, function: usize, chosen: &[OpId]) -> bool {
+fn remove_ops(module: &mut Module, function: usize, chosen: &[OpId]) -> bool {
     let mut any = false;
     for op in chosen {
-        any |= drop_one(module, function, *op).is_some();
+        any |= remove_op(module, function, *op).is_some();
     }
     any
 }
 
 /// Returns the block of an op and the op's index in it.
-fn place(module: &Module, function: usize, op: OpId) -> Option<(Block, usize)> {
+fn position_of(module: &Module, function: usize, op: OpId) -> Option<(Block, usize)> {
     let blocks = &module.functions[function].body.blocks;
     blocks.iter().find_map(|(id, block)| Some((id, block.ops.iter().position(|other| *other == op)?)))
 }
 
-fn drop_one(module: &mut Module, function: usize, op: OpId) -> Option<()> {
-    let (block, at) = place(module, function, op)?;
+/// Removes an op, with replacements for its used results. Returns `None` if that is impossible.
+fn remove_op(module: &mut Module, function: usize, op: OpId) -> Option<()> {
+    let (block, at) = position_of(module, function, op)?;
     let body = &module.functions[function].body;
-    let stands_in = matches!(body.ops[op].kind, Op::Constant { .. } | Op::MakeToken { .. });
+    let is_replacement = matches!(body.ops[op].kind, Op::Constant { .. } | Op::MakeToken { .. });
     let results = body.ops[op].results.to_vec();
-    if stands_in && !needed(module, function, &results).is_empty() {
+    if is_replacement && !used_values(module, function, &results).is_empty() {
         return None;
     }
-    let made = replace_values(module, function, &results)?;
-    module.functions[function].body.blocks[block].ops.splice(at..=at, made);
+    let replacements = replace_values(module, function, &results)?;
+    module.functions[function].body.blocks[block].ops.splice(at..=at, replacements);
     Some(())
 }
 
-/// Returns the values that remaining ops use.
-fn needed(module: &Module, function: usize, values: &[Value]) -> Vec<Value> {
+/// Returns those of the values that placed ops use.
+fn used_values(module: &Module, function: usize, values: &[Value]) -> Vec<Value> {
     let body = &module.functions[function].body;
     let mut found: Vec<Value> = Vec::new();
     for op in body.blocks.values().flat_map(|block| &block.ops) {
@@ -120,30 +121,30 @@ fn needed(module: &Module, function: usize, values: &[Value]) -> Vec<Value> {
     found
 }
 
-/// Creates unplaced ops that replace the used values.
+/// Creates ops that replace the used ones of some values, and replaces the uses. The caller places the new ops.
 fn replace_values(module: &mut Module, function: usize, values: &[Value]) -> Option<Vec<OpId>> {
-    let mut made = Vec::new();
-    for value in needed(module, function, values) {
-        let kind = stand_in(module, module.functions[function].body.values[value].ty)?;
+    let mut replacements = Vec::new();
+    for value in used_values(module, function, values) {
+        let kind = replacement_op(module, module.functions[function].body.values[value].ty)?;
         let body = &mut module.functions[function].body;
         let ty = body.values[value].ty;
         let op = body.new_op(kind, [ty], Loc::UNKNOWN);
-        made.push((value, body.ops[op].results[0], op));
+        replacements.push((value, body.ops[op].results[0], op));
     }
     let body = &mut module.functions[function].body;
     let placed: Vec<OpId> = body.blocks.values().flat_map(|block| block.ops.to_vec()).collect();
     for user in placed {
         body.ops[user].kind.for_each_operand_mut(&mut |value| {
-            if let Some((_, to, _)) = made.iter().find(|(from, _, _)| from == value) {
+            if let Some((_, to, _)) = replacements.iter().find(|(from, _, _)| from == value) {
                 *value = *to;
             }
         });
     }
-    Some(made.into_iter().map(|(_, _, op)| op).collect())
+    Some(replacements.into_iter().map(|(_, _, op)| op).collect())
 }
 
-/// Returns an op without operands that produces a value of this type: ones, or a token.
-fn stand_in(module: &mut Module, ty: tileir::TypeId) -> Option<Op> {
+/// Returns an op without operands that produces a value of this type: a tile of ones, or a token.
+fn replacement_op(module: &mut Module, ty: tileir::TypeId) -> Option<Op> {
     match &module.types[ty] {
         Type::Tile { element: Element::Scalar(scalar), .. } => {
             let bits = match *scalar {
@@ -161,6 +162,7 @@ fn stand_in(module: &mut Module, ty: tileir::TypeId) -> Option<Op> {
     }
 }
 
+/// The bits of 1.0.
 fn one(scalar: Scalar) -> u64 {
     numerics::float::encode(scalar, 1.0, Rounding::NearestEven, Overflow::Ieee)
 }

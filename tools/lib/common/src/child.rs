@@ -16,9 +16,9 @@ const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 /// Makes the process of a command end with the thread that starts it, even if that thread is killed, and limits its memory to
 /// `memory` bytes.
 #[allow(unsafe_code, reason = "code between fork and exec must not allocate or lock; these are plain system calls")]
-pub fn tie(command: &mut Command, memory: Option<u64>) {
+pub fn end_with_parent(command: &mut Command, memory: Option<u64>) {
     let parent = getpid();
-    let bind = move || {
+    let in_child = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(parent) {
             return Err(rustix::io::Errno::SRCH.into()); // the parent has already ended
@@ -28,35 +28,35 @@ pub fn tie(command: &mut Command, memory: Option<u64>) {
         }
         Ok(())
     };
-    unsafe { command.pre_exec(bind) };
+    unsafe { command.pre_exec(in_child) };
 }
 
 /// A command whose process ends with the thread that starts it.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    tie(&mut command, None);
+    end_with_parent(&mut command, None);
     command
 }
 
 /// Reads to the end and keeps the first `MAX_OUTPUT_BYTES`, so that the child never blocks on a full pipe.
-pub fn listen(mut source: impl Read) -> Vec<u8> {
+pub fn read_bounded(mut source: impl Read) -> Vec<u8> {
     let mut captured = Vec::new();
     let _ = (&mut source).take(MAX_OUTPUT_BYTES).read_to_end(&mut captured);
-    let more = io::copy(&mut source, &mut io::sink()).unwrap_or(0);
-    if more > 0 {
-        captured.extend(format!("\n... and {more} bytes more\n").into_bytes());
+    let omitted_bytes = io::copy(&mut source, &mut io::sink()).unwrap_or(0);
+    if omitted_bytes > 0 {
+        captured.extend(format!("\n... and {omitted_bytes} bytes more\n").into_bytes());
     }
     captured
 }
 
 /// Runs a command without input and waits for it. The process ends with this thread and may use `memory` bytes.
 pub fn output(command: &mut Command, memory: Option<u64>) -> io::Result<Output> {
-    tie(command, memory);
+    end_with_parent(command, memory);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (stderr, stdout) = std::thread::scope(|scope| {
-        let out = scope.spawn(move || out.map(listen));
-        (err.map(listen).unwrap_or_default(), out.join().ok().flatten().unwrap_or_default())
+        let out = scope.spawn(move || out.map(read_bounded));
+        (err.map(read_bounded).unwrap_or_default(), out.join().ok().flatten().unwrap_or_default())
     });
     Ok(Output { status: child.wait()?, stdout, stderr })
 }
@@ -83,30 +83,30 @@ impl MemoryFile {
     }
 }
 
-/// The origin of the signal that terminated a child.
+/// The origin of the signal that ended a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Killed {
     /// A fault of the child itself, such as a segmentation fault.
     Fault,
     /// A user, the system or a resource limit.
-    Others,
+    External,
 }
 
 /// Classifies the signal that terminated a child, if there was one.
 pub fn killed(status: ExitStatus) -> Option<Killed> {
     let signal = Signal::from_named_raw(status.signal()?);
     let faults = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE, Signal::ABORT, Signal::TRAP, Signal::SYS];
-    Some(if signal.is_some_and(|signal| faults.contains(&signal)) { Killed::Fault } else { Killed::Others })
+    Some(if signal.is_some_and(|signal| faults.contains(&signal)) { Killed::Fault } else { Killed::External })
 }
 
 /// Describes how a child ended.
 pub fn describe(status: ExitStatus) -> String {
-    let guess = match status.signal().and_then(Signal::from_named_raw) {
+    let likely_reason = match status.signal().and_then(Signal::from_named_raw) {
         Some(Signal::KILL) => ": it was killed; perhaps the machine was out of memory",
         Some(Signal::XFSZ) => ": it exceeded the file size limit (ulimit -f)",
         Some(Signal::XCPU) => ": it exceeded the CPU time limit (ulimit -t)",
         Some(Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM) => ": it was terminated",
         _ => "",
     };
-    format!("{status}{guess}")
+    format!("{status}{likely_reason}")
 }

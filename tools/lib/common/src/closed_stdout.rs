@@ -11,11 +11,11 @@ static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 #[allow(unsafe_code, reason = "names a section of the executable; its entry has the signature that the C library calls")]
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK: extern "C" fn() = look;
+static CHECK_STDOUT: extern "C" fn() = check_stdout;
 
-extern "C" fn look() {
-    let open = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_ok();
-    STDOUT_WAS_CLOSED.store(!open, Ordering::Relaxed);
+extern "C" fn check_stdout() {
+    let is_open = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_ok();
+    STDOUT_WAS_CLOSED.store(!is_open, Ordering::Relaxed);
 }
 
 pub(crate) fn stdout_was_closed() -> bool {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::IsTerminal;
 
 /// Lines of context around a difference.
-const AROUND: usize = 2;
+const CONTEXT_LINES: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
@@ -31,13 +31,15 @@ impl Colour {
 /// The different lines, prefixed with `-` and `+`, with context. Empty if the programs are equal up to value numbers.
 pub fn difference(before: &str, after: &str, colour: Colour) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let (old, new) = (keys(&before), keys(&after));
-    let lines = matched(&before, &after, &capture_diff_slices(Algorithm::Patience, &old, &new));
-    let near = |at: usize| lines[at.saturating_sub(AROUND)..(at + AROUND + 1).min(lines.len())].iter().any(|line| line.0 != ' ');
+    let (old, new) = (without_value_numbers(&before), without_value_numbers(&after));
+    let lines = mark_lines(&before, &after, &capture_diff_slices(Algorithm::Patience, &old, &new));
+    let is_near_change = |at: usize| {
+        lines[at.saturating_sub(CONTEXT_LINES)..(at + CONTEXT_LINES + 1).min(lines.len())].iter().any(|line| line.0 != ' ')
+    };
     let mut out = String::new();
     let mut shown = false;
     for (at, (sign, text)) in lines.iter().enumerate() {
-        if !near(at) {
+        if !is_near_change(at) {
             shown = false;
             continue;
         }
@@ -54,8 +56,8 @@ pub fn difference(before: &str, after: &str, colour: Colour) -> String {
     out
 }
 
-/// The lines without value numbers.
-fn keys(lines: &[&str]) -> Vec<String> {
+/// The lines without their value numbers.
+fn without_value_numbers(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| pieces(line).iter().map(|(text, _)| format!("%{text}")).collect()).collect()
 }
 
@@ -75,8 +77,8 @@ fn pieces(line: &str) -> Vec<(&str, Option<&str>)> {
 }
 
 /// All lines of both programs, marked as common, removed or added. Equal lines are common only if their values match.
-fn matched<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(char, &'a str)> {
-    let mut names: HashMap<&str, &str> = HashMap::new();
+fn mark_lines<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(char, &'a str)> {
+    let mut value_matches: HashMap<&str, &str> = HashMap::new();
     let mut out = Vec::new();
     for op in ops {
         let (old, new) = (&before[op.old_range()], &after[op.new_range()]);
@@ -87,8 +89,9 @@ fn matched<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(ch
         }
         for (a, b) in old.iter().zip(new) {
             let values = || pieces(a).into_iter().zip(pieces(b)).filter_map(|(a, b)| Some((a.1?, b.1?)));
-            // The first occurrence of a value is its definition, or its definition is in lines that differ.
-            if values().all(|(a, b)| *names.entry(a).or_insert(b) == b) {
+            // Values match if their first occurrences do. The first occurrence is the definition, unless lines that differ define
+            // the value.
+            if values().all(|(a, b)| *value_matches.entry(a).or_insert(b) == b) {
                 out.push((' ', *b));
             } else {
                 out.extend([('-', *a), ('+', *b)]);
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_from_a_difference_is_left_out() {
+    fn lines_far_from_a_difference_are_omitted() {
         let before: String = (0..20).map(|n| format!("line {n}\n")).collect();
         let shown = difference(&before, &before.replace("line 10", "other"), Colour::No);
         assert_eq!(shown, "  ...\n  line 8\n  line 9\n- line 10\n+ other\n  line 11\n  line 12\n");

@@ -29,7 +29,7 @@ pub fn read_file(path: Option<&Path>) -> Result<Input> {
         return Ok(Input { name: "<stdin>".into(), bytes: Arc::new(bytes), piped: is_pipe("/dev/stdin") });
     };
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| cannot("read", &name, &error))?;
+    let file = File::open(path).map_err(|error| io_error("read", &name, &error))?;
     let bytes = read_limited(file, &name)?;
     Ok(Input { name, bytes: Arc::new(bytes), piped: false })
 }
@@ -42,7 +42,7 @@ fn read_limited(source: impl Read, name: &str) -> Result<Vec<u8>> {
 /// Reads to the end. Fails if the input exceeds `limit` bytes.
 pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    source.take(limit + 1).read_to_end(&mut bytes).map_err(|error| cannot("read", name, &error))?;
+    source.take(limit + 1).read_to_end(&mut bytes).map_err(|error| io_error("read", name, &error))?;
     if bytes.len() as u64 > limit {
         return Err(Diagnostic::io("CLI002", format!("{name} is larger than {limit} bytes")));
     }
@@ -54,12 +54,12 @@ fn is_pipe(path: &str) -> bool {
     fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo() || data.file_type().is_socket())
 }
 
-fn cannot(verb: &str, name: &str, error: &io::Error) -> Box<Diagnostic> {
-    Diagnostic::io("CLI003", format!("cannot {verb} {name}: {}", plain(error)))
+fn io_error(verb: &str, name: &str, error: &io::Error) -> Box<Diagnostic> {
+    Diagnostic::io("CLI003", format!("cannot {verb} {name}: {}", os_error_text(error)))
 }
 
-/// The system's message of an error, without Rust's `(os error 2)`.
-pub fn plain(error: &io::Error) -> String {
+/// The system's message of an error, without the suffix `(os error 2)` that Rust adds.
+pub fn os_error_text(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
@@ -73,7 +73,7 @@ pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
         }
         let mut stdout = io::stdout().lock();
         return match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot("write", "<stdout>", &error)),
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(io_error("write", "<stdout>", &error)),
             _ => Ok(()),
         };
     };
@@ -82,7 +82,7 @@ pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
         Ok(data) => replace(path, bytes, Some(data.permissions())),
         Err(_) => replace(path, bytes, None),
     };
-    result.map_err(|error| cannot("write", &path.display().to_string(), &error))
+    result.map_err(|error| io_error("write", &path.display().to_string(), &error))
 }
 
 fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -93,35 +93,35 @@ fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn replace(path: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
-    let target = follow(path)?;
+    let target = resolve_links(path)?;
     let exists = permissions.is_some();
-    if exists && holds(&target, bytes)? {
+    if exists && has_content(&target, bytes)? {
         return Ok(());
     }
-    let mut temporary = Temporary::in_same_folder(&target)?;
+    let mut temporary = TemporaryFile::in_same_folder(&target)?;
     temporary.file.write_all(bytes)?;
     if let Some(permissions) = permissions {
         temporary.file.set_permissions(permissions)?;
     }
-    temporary.put(&target, exists)
+    temporary.move_to(&target, exists)
 }
 
 /// Replaces a file atomically by the output of `write`.
-pub(crate) fn replace_by(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
-    let target = follow(path)?;
-    let temporary = Temporary::in_same_folder(&target)?;
+pub(crate) fn replace_with_writer(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    let target = resolve_links(path)?;
+    let temporary = TemporaryFile::in_same_folder(&target)?;
     write(temporary.file.try_clone()?)?;
-    temporary.put(&target, target.exists())
+    temporary.move_to(&target, target.exists())
 }
 
 /// Returns whether a file has exactly these bytes. Returns false if it cannot be read.
-fn holds(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+fn has_content(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let same_length = fs::metadata(path)?.len() == bytes.len() as u64;
     Ok(same_length && fs::read(path).is_ok_and(|old| old == bytes))
 }
 
 /// The target of a chain of symbolic links, which need not exist.
-fn follow(path: &Path) -> io::Result<PathBuf> {
+fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..40 {
         match fs::read_link(&path) {
@@ -134,28 +134,28 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 
 /// A temporary file in the folder of its target. If the file system supports it, the file is unnamed until it is complete, so a
 /// killed process leaves no file.
-struct Temporary {
+struct TemporaryFile {
     file: File,
-    /// Its temporary name, if it has one.
+    /// The temporary name, if the file has one.
     name: Option<PathBuf>,
 }
 
-impl Temporary {
-    fn in_same_folder(target: &Path) -> io::Result<Temporary> {
+impl TemporaryFile {
+    fn in_same_folder(target: &Path) -> io::Result<TemporaryFile> {
         target.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         if let Ok(file) = rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)) {
-            return Ok(Temporary { file: file.into(), name: None });
+            return Ok(TemporaryFile { file: file.into(), name: None });
         }
         let create = |name: &Path| OpenOptions::new().write(true).create_new(true).open(name);
         let (name, file) = with_free_name(target, create)?;
-        Ok(Temporary { file, name: Some(name) })
+        Ok(TemporaryFile { file, name: Some(name) })
     }
 
-    fn put(mut self, target: &Path, exists: bool) -> io::Result<()> {
-        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let link = |name: &Path| Ok(rustix::fs::linkat(CWD, &own, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+    fn move_to(mut self, target: &Path, exists: bool) -> io::Result<()> {
+        let fd_path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let link = |name: &Path| Ok(rustix::fs::linkat(CWD, &fd_path, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         if self.name.is_none() {
             // Without an existing target, linking is a single step. A replacement takes two; a kill in between leaves a complete
             // file under a hidden name.
@@ -170,7 +170,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
             let _ = fs::remove_file(name);

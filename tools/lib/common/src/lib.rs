@@ -44,12 +44,12 @@ pub mod toolkit;
 
 pub use difference::{Colour, difference};
 pub use fault_injection::fault_injected;
-pub use files::{Input, plain, read_at_most, read_file, write_file};
+pub use files::{Input, os_error_text, read_at_most, read_file, write_file};
 pub use limits::Limits;
 pub use passes::{Pass, Show, pass_names};
 pub use report::{ErrorFormat, Reporter, write_stderr};
 pub use session::{Format, Session};
-pub use start::{About, filter, interactive, limit_of_file_sizes_is_an_error, runner};
+pub use start::{About, fail_writes_beyond_file_size_limit, filter, interactive, runner};
 
 /// Exit codes of the stage tools. The driver uses the exit codes of NVIDIA's tileiras.
 pub mod exit {

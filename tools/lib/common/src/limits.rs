@@ -26,11 +26,11 @@ impl Limits {
 
     /// The memory limit in bytes.
     pub fn memory(&self) -> Option<u64> {
-        let given = self.max_memory.map(|mebibytes| mebibytes.saturating_mul(1 << 20));
-        given.or_else(|| Some(memory_of_the_machine()? / 4 * 3)).filter(|bytes| *bytes > 0)
+        let requested = self.max_memory.map(|mebibytes| mebibytes.saturating_mul(1 << 20));
+        requested.or_else(|| Some(available_memory()? / 4 * 3)).filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for the result of `work`. Returns a reason if a limit is exceeded first.
+    /// Waits for the result of `work`. Returns the reason if a limit is exceeded first.
     pub(crate) fn wait<T>(self, work: &Receiver<T>) -> Result<T, String> {
         let mut watch = Watch::new(self);
         loop {
@@ -45,20 +45,21 @@ impl Limits {
         }
     }
 
-    /// Polls on another thread, for programs that work on the main thread. Calls `give_up`, which ends the process, with a reason.
-    pub fn watch(self, give_up: impl FnOnce(String) + Send + 'static) {
+    /// Polls on another thread, for programs that work on the main thread. If a limit is exceeded, calls `on_exceeded` with the
+    /// reason. `on_exceeded` must end the process.
+    pub fn watch(self, on_exceeded: impl FnOnce(String) + Send + 'static) {
         let mut watch = Watch::new(self);
-        let look = move || {
+        let poll = move || {
             let reason = loop {
                 std::thread::sleep(INTERVAL);
                 if let Some(reason) = watch.exceeded() {
                     break reason;
                 }
             };
-            give_up(reason);
+            on_exceeded(reason);
         };
         // If the thread cannot be created, memory is exhausted and the work itself reports an error.
-        let _ = std::thread::Builder::new().spawn(look);
+        let _ = std::thread::Builder::new().spawn(poll);
     }
 }
 
@@ -66,7 +67,7 @@ impl Limits {
 struct Watch {
     limits: Limits,
     start: Instant,
-    /// Computed on the first poll: most runs end before it.
+    /// The memory limit. The first poll computes it, because most runs end before that.
     memory: Option<Option<u64>>,
 }
 
@@ -81,22 +82,22 @@ impl Watch {
             return Some(format!("exceeded the time limit of {} s (--max-time)", limit.as_secs()));
         }
         let limit = (*self.memory.get_or_insert_with(|| self.limits.memory()))?;
-        let over = resident().is_some_and(|bytes| bytes > limit);
-        over.then(|| format!("exceeded the memory limit of {} MiB (--max-memory)", limit >> 20))
+        let is_over = resident_bytes().is_some_and(|bytes| bytes > limit);
+        is_over.then(|| format!("exceeded the memory limit of {} MiB (--max-memory)", limit >> 20))
     }
 }
 
 /// The resident memory of this process in bytes.
-fn resident() -> Option<u64> {
+fn resident_bytes() -> Option<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<u64>().ok()? * rustix::param::page_size() as u64)
 }
 
 /// The memory of the machine, or the cgroup's limit if that is lower.
-fn memory_of_the_machine() -> Option<u64> {
+fn available_memory() -> Option<u64> {
     let information = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kibibytes = information.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().trim_end_matches(" kB");
-    let all = kibibytes.parse::<u64>().ok()? << 10;
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    Some(group.map_or(all, |group: u64| group.min(all)))
+    let machine_bytes = kibibytes.parse::<u64>().ok()? << 10;
+    let cgroup_bytes = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    Some(cgroup_bytes.map_or(machine_bytes, |cgroup_bytes: u64| cgroup_bytes.min(machine_bytes)))
 }

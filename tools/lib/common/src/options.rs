@@ -118,7 +118,7 @@ pub struct Host {
 
 /// Prefixes of ptxas options that users cannot pass: tile-link sets them itself, or they read further, unchecked options from a
 /// file.
-const OF_TILE_LINK: [&str; 7] = ["-o", "-O", "-arch", "--output-file", "--gpu-name", "--opt-level", "--options-file"];
+const RESERVED_PTXAS_OPTIONS: [&str; 7] = ["-o", "-O", "-arch", "--output-file", "--gpu-name", "--opt-level", "--options-file"];
 
 fn parse_ptxas_options(text: &str) -> Result<String, String> {
     for word in text.split_whitespace() {
@@ -126,7 +126,7 @@ fn parse_ptxas_options(text: &str) -> Result<String, String> {
             return Err(format!("'{word}' is not an option; write values as --name=value"));
         }
         let name = word.split('=').next().unwrap_or(word);
-        if OF_TILE_LINK.iter().any(|own| name.starts_with(own)) {
+        if RESERVED_PTXAS_OPTIONS.iter().any(|reserved| name.starts_with(reserved)) {
             return Err(format!("{name} is set by tile-link"));
         }
     }
@@ -139,11 +139,11 @@ fn parse_warps(text: &str) -> Result<u32, String> {
 }
 
 fn parse_cluster(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|blocks| [1, 2, 4].contains(blocks)).ok_or_else(|| "a cluster has 1, 2 or 4 CTAs".into())
+    text.parse().ok().filter(|ctas| [1, 2, 4].contains(ctas)).ok_or_else(|| "a cluster has 1, 2 or 4 CTAs".into())
 }
 
 fn parse_occupancy(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|blocks| (1..=32).contains(blocks)).ok_or_else(|| "an SM has 1 to 32 CTAs".into())
+    text.parse().ok().filter(|ctas| (1..=32).contains(ctas)).ok_or_else(|| "an SM has 1 to 32 CTAs".into())
 }
 
 fn parse_stages(text: &str) -> Result<u32, String> {
@@ -198,37 +198,37 @@ impl GpuName {
 }
 
 impl Lowering {
-    fn given(&self) -> Vec<(&'static str, String)> {
+    fn set_options(&self) -> Vec<(&'static str, String)> {
         let numbers = [("warps", self.warps), ("occupancy", self.occupancy), ("cluster", self.cluster)]
             .map(|(name, value)| (name, value.map(|n| n.to_string())));
-        let to_args =
+        let texts =
             [("clc", &self.clc), ("split-m", &self.split_m), ("mma", &self.mma), ("tma", &self.tma), ("prefetch", &self.prefetch)];
-        let to_args = to_args.map(|(name, value)| (name, value.clone()));
-        numbers.into_iter().chain(to_args).filter_map(|(name, value)| Some((name, value?))).collect()
+        let texts = texts.map(|(name, value)| (name, value.clone()));
+        numbers.into_iter().chain(texts).filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        self.given().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
+        self.set_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
     /// The equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
-        self.given().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
+        self.set_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
     /// The `--warps` value recorded in a file.
     pub fn warps(envelope: &Envelope) -> Result<Option<u32>> {
-        read(envelope, "warps", parse_warps)
+        read_number(envelope, "warps", parse_warps)
     }
     /// The `--occupancy` value recorded in a file.
     pub fn occupancy(envelope: &Envelope) -> Result<Option<u32>> {
-        read(envelope, "occupancy", parse_occupancy)
+        read_number(envelope, "occupancy", parse_occupancy)
     }
     /// The `--cluster` value recorded in a file.
     pub fn cluster(envelope: &Envelope) -> Result<Option<u32>> {
-        read(envelope, "cluster", parse_cluster)
+        read_number(envelope, "cluster", parse_cluster)
     }
 }
 
 impl Scheduling {
-    fn given(&self) -> Vec<(&'static str, String)> {
+    fn set_options(&self) -> Vec<(&'static str, String)> {
         let to_args =
             [("roles", &self.roles), ("overlap", &self.overlap), ("multicast", &self.multicast), ("cta-pairs", &self.cta_pairs)];
         let to_args = to_args.map(|(name, value)| (name, value.clone()));
@@ -236,15 +236,15 @@ impl Scheduling {
         all.filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        self.given().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
+        self.set_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
     /// The equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
-        self.given().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
+        self.set_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
     /// The `--stages` value recorded in a file.
     pub fn stages(envelope: &Envelope) -> Result<Option<u32>> {
-        read(envelope, "stages", parse_stages)
+        read_number(envelope, "stages", parse_stages)
     }
 }
 
@@ -273,7 +273,7 @@ fn set(envelope: &mut Envelope, name: &str, value: Option<&str>) -> Result<()> {
 }
 
 /// Parses a recorded number. The check is needed because a user may have edited the file.
-fn read(envelope: &Envelope, name: &str, parse: fn(&str) -> Result<u32, String>) -> Result<Option<u32>> {
+fn read_number(envelope: &Envelope, name: &str, parse: fn(&str) -> Result<u32, String>) -> Result<Option<u32>> {
     let wrong = |why| Diagnostic::invalid("OPT004", format!("invalid option '{name}' in the file: {why}"));
     envelope.options.get(name).map(|text| parse(text).map_err(wrong)).transpose()
 }

@@ -42,7 +42,7 @@ pub trait Show {
 
 impl<P: Payload> Show for File<P> {
     fn show(&self) -> String {
-        self.payload.print(&self.envelope, base::Locations::Left)
+        self.payload.print(&self.envelope, base::Locations::Omitted)
     }
     fn check(&self) -> Result<()> {
         self.payload.verify(&self.envelope)
@@ -52,8 +52,8 @@ impl<P: Payload> Show for File<P> {
 impl Session {
     /// Runs the passes in order, up to the pass that `--stop-after` names.
     pub fn run<S: Show>(&mut self, passes: &[Pass<S>], state: &mut S) -> Result<()> {
-        if self.prints_changed() && self.before.is_none() {
-            self.before = Some(state.show());
+        if self.prints_changed() && self.previous_ir.is_none() {
+            self.previous_ir = Some(state.show());
         }
         for pass in passes {
             if self.stopped() {
@@ -63,7 +63,7 @@ impl Session {
             if cfg!(debug_assertions) {
                 state.check().map_err(|error| error.note(format!("found after pass '{}'", pass.name)))?;
             }
-            self.after(pass.name, state);
+            self.end_pass(pass.name, state);
         }
         Ok(())
     }
@@ -71,17 +71,17 @@ impl Session {
     /// Runs a step that creates the state, such as the conversion from one format to the next, as the pass `name`.
     pub fn step<S: Show>(&mut self, name: &'static str, step: impl FnOnce() -> Result<S>) -> Result<S> {
         let state = self.timed(name, |_| step())?;
-        self.after(name, &state);
+        self.end_pass(name, &state);
         Ok(state)
     }
 
-    fn after<S: Show>(&mut self, name: &'static str, state: &S) {
+    fn end_pass<S: Show>(&mut self, name: &'static str, state: &S) {
         self.passed(name, || state.show());
     }
 
     fn show_change(&self, name: &str, result: &str) {
         let tool = self.about.name;
-        let change = match &self.before {
+        let change = match &self.previous_ir {
             None => format!("// {tool}: {} lines after {name}\n", result.lines().count()),
             Some(before) => match difference(before, result, Colour::of_stderr()) {
                 changes if changes.is_empty() => format!("// {tool}: no changes in {name}\n"),
@@ -100,7 +100,7 @@ impl Session {
         if self.prints_changed() {
             let result = result();
             self.show_change(name, &result);
-            self.before = Some(result);
+            self.previous_ir = Some(result);
         }
         self.stop_if_named(name);
     }

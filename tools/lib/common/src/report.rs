@@ -1,5 +1,6 @@
 //! Writes diagnostics to standard error in the format that `--error-format` selects.
 
+use crate::difference::Colour;
 use base::diag::{Diagnostic, Style};
 use std::io::Write;
 
@@ -19,6 +20,7 @@ pub struct Reporter(pub ErrorFormat);
 impl Reporter {
     pub fn report(&self, diagnostic: &Diagnostic) {
         let style = match self.0 {
+            ErrorFormat::Human if Colour::of_stderr() == Colour::Yes => Style::Terminal,
             ErrorFormat::Human => Style::Human,
             ErrorFormat::Json => Style::Json,
             ErrorFormat::Reference => Style::Reference,

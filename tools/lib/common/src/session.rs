@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The options of every tool.
+/// The options that every tool has.
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct Basics {
     /// Input file; standard input if absent or `-`
@@ -85,9 +85,10 @@ pub struct Session {
     pub(crate) output: Option<Output>,
     times: Vec<(&'static str, Duration)>,
     stopped: bool,
+    /// The number of log entries that the input already had, which `--verbose` does not print.
     log_printed: usize,
     /// With `--print-changed`, the IR after the previous pass.
-    pub(crate) before: Option<String>,
+    pub(crate) previous_ir: Option<String>,
 }
 
 /// The running step, for the report of a panic.
@@ -95,11 +96,11 @@ pub struct Session {
 pub(crate) struct Running {
     pub(crate) step: Option<&'static str>,
     /// The last successful pass.
-    pub(crate) before: Option<&'static str>,
+    pub(crate) last_pass: Option<&'static str>,
     pub(crate) input: Option<Input>,
 }
 
-pub(crate) static RUNNING: Mutex<Running> = Mutex::new(Running { step: None, before: None, input: None });
+pub(crate) static RUNNING: Mutex<Running> = Mutex::new(Running { step: None, last_pass: None, input: None });
 
 fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(|error| error.into_inner())
@@ -112,7 +113,7 @@ pub(crate) fn running_step() -> Option<&'static str> {
 
 impl Session {
     pub(crate) fn new(about: &'static About, basics: Basics, output: Option<Output>) -> Session {
-        Session { about, basics, output, times: Vec::new(), stopped: false, log_printed: 0, before: None }
+        Session { about, basics, output, times: Vec::new(), stopped: false, log_printed: 0, previous_ir: None }
     }
 
     /// Name and version, for the envelope's `producer`.
@@ -130,7 +131,7 @@ impl Session {
     pub fn verify_only(&self) -> bool {
         self.basics.verify_only
     }
-    /// The pass of `--stop-after` has run; only the output remains.
+    /// Whether the pass of `--stop-after` has run. Only the output remains to be written.
     pub fn stopped(&self) -> bool {
         self.stopped
     }
@@ -146,7 +147,7 @@ impl Session {
     pub fn report(&self, diagnostic: &Diagnostic) {
         Reporter(self.basics.error_format).report(diagnostic);
     }
-    /// Prints a message with `-v`.
+    /// Prints a message if `--verbose` is given.
     pub fn write_stderr(&self, text: &str) {
         if self.basics.verbose {
             write_stderr(&format!("{}: {text}\n", self.about.name));
@@ -178,7 +179,7 @@ impl Session {
     /// Decodes and verifies a stage file. An empty or truncated file from a pipe ends the run silently: an earlier stage failed and
     /// has reported the reason.
     pub fn decode<P: Payload>(&mut self, input: &Input) -> Result<File<P>> {
-        input.refuse_cut()?;
+        input.refuse_truncated()?;
         let file = self.timed("decode", |_| File::<P>::read(&input.bytes, &input.name))?;
         self.log_printed = file.envelope.log.len();
         Ok(file)
@@ -213,15 +214,15 @@ impl Session {
 
     /// Runs a step, records its time, and names it in reports of panics.
     pub fn timed<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Session) -> T) -> T {
-        let around = running().step.replace(name);
+        let outer_step = running().step.replace(name);
         crate::bug::fail_if_requested(self.about, name);
         let start = Instant::now();
         let result = step(self);
         self.times.push((name, start.elapsed()));
         let mut now = running();
-        now.step = around;
+        now.step = outer_step;
         if self.about.passes.contains(&name) {
-            now.before = Some(name);
+            now.last_pass = Some(name);
         }
         result
     }
@@ -283,9 +284,9 @@ impl Session {
 }
 
 impl Input {
-    /// Ends the run silently if a Unix pipe delivered nothing, or less than the length in the header.
-    pub fn refuse_cut(&self) -> Result<()> {
-        if self.piped && envelope::is_cut(&self.bytes) {
+    /// Ends the run silently if a Unix pipe delivered nothing, or fewer bytes than the header states.
+    pub fn refuse_truncated(&self) -> Result<()> {
+        if self.piped && envelope::is_truncated(&self.bytes) {
             return Err(silent());
         }
         Ok(())

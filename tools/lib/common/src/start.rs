@@ -70,16 +70,16 @@ fn start<L: Parser, E: Send + 'static>(
 ) -> ExitCode {
     let line = match command::<L>(about).try_get_matches().and_then(|matches| L::from_arg_matches(&matches)) {
         Ok(line) => line,
-        Err(error) => return ExitCode::from(misused(&error)),
+        Err(error) => return ExitCode::from(report_usage_error(&error)),
     };
     let (session, extra) = split(line);
     if let Some(code) = &session.basics.explain {
         return ExitCode::from(explain(code, Reporter(session.basics.error_format)));
     }
-    limit_of_file_sizes_is_an_error();
+    fail_writes_beyond_file_size_limit();
     let (name, limits, reporter) = (about.name, session.basics.limits, Reporter(session.basics.error_format));
-    let end = on_large_stack(limits, move || guarded(session, &extra, run));
-    ExitCode::from(end.unwrap_or_else(|reason| {
+    let exit_code = on_large_stack(limits, move || run_catching_panics(session, &extra, run));
+    ExitCode::from(exit_code.unwrap_or_else(|reason| {
         let step = crate::session::running_step().map(|step| format!(", in step '{step}'")).unwrap_or_default();
         reporter.report(&Diagnostic::io("CLI006", format!("{name} was stopped: {reason}{step}")));
         crate::exit::IO
@@ -90,16 +90,17 @@ fn start<L: Parser, E: Send + 'static>(
 fn command<L: Parser>(about: &About) -> clap::Command {
     let command =
         L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
-    let useless = [("format", about.forms), ("stop_after", !about.passes.is_empty())];
-    let useless = useless.into_iter().chain(["print_after", "print_changed"].map(|name| (name, !about.passes.is_empty())));
-    useless.filter(|(_, useful)| !useful).fold(command, |command, (name, _)| {
+    let hidden_options = [("format", about.forms), ("stop_after", !about.passes.is_empty())];
+    let hidden_options =
+        hidden_options.into_iter().chain(["print_after", "print_changed"].map(|name| (name, !about.passes.is_empty())));
+    hidden_options.filter(|(_, useful)| !useful).fold(command, |command, (name, _)| {
         let known = command.get_arguments().any(|argument| argument.get_id() == name);
         if known { command.mut_arg(name, |argument| argument.hide(true)) } else { command }
     })
 }
 
 /// Reports a usage error in the format that the command line itself selects, or prints the requested help.
-fn misused(error: &clap::Error) -> u8 {
+fn report_usage_error(error: &clap::Error) -> u8 {
     if !error.use_stderr() {
         let _ = error.print();
         return crate::exit::OK;
@@ -133,13 +134,14 @@ fn explain(code: &str, reporter: Reporter) -> u8 {
     )
 }
 
-/// Makes a write beyond the file size limit fail with an error instead of a fatal signal.
-pub fn limit_of_file_sizes_is_an_error() {
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error. Without this call, a signal ends the process.
+pub fn fail_writes_beyond_file_size_limit() {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
-/// Runs the work on a thread with a large stack, because deeply nested valid input recurses. Only the used part of the stack takes
-/// memory. The calling thread enforces the limits; if one is exceeded, the process ends while the work is still running.
+/// Runs the work on a thread with a large stack, because the tools walk deeply nested input by recursion. Only the used part of
+/// the stack takes memory. The calling thread enforces the limits. If a limit is exceeded, the process ends while the work is still
+/// running.
 fn on_large_stack(limits: Limits, work: impl FnOnce() -> u8 + Send + 'static) -> Result<u8, String> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
@@ -147,11 +149,13 @@ fn on_large_stack(limits: Limits, work: impl FnOnce() -> u8 + Send + 'static) ->
     });
     match spawned {
         Ok(_) => limits.wait(&receiver),
-        Err(error) => Err(format!("it cannot get {} MiB of address space for its stack: {}", STACK >> 20, crate::plain(&error))),
+        Err(error) => {
+            Err(format!("it cannot get {} MiB of address space for its stack: {}", STACK >> 20, crate::os_error_text(&error)))
+        }
     }
 }
 
-fn guarded<E>(mut session: Session, extra: &E, run: fn(&mut Session, &E) -> diag::Result<()>) -> u8 {
+fn run_catching_panics<E>(mut session: Session, extra: &E, run: fn(&mut Session, &E) -> diag::Result<()>) -> u8 {
     set_hook(Box::new(|info| {
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         let text = info.payload_as_str().unwrap_or("a panic without a message");

@@ -27,18 +27,18 @@ pub fn libdevice() -> Result<Found> {
     find("libdevice", "nvvm/libdevice/libdevice.10.bc", |folder| folder.join("../nvvm/libdevice/libdevice.10.bc"))
 }
 
-/// Returns whether a folder is the folder of this executable, or its parent.
-fn is_own(root: &Path) -> bool {
+/// Returns whether a path is the folder of this executable, or the parent of that folder.
+fn is_folder_of_this_tool(root: &Path) -> bool {
     let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
-    std::fs::canonicalize(root).is_ok_and(|root| executable.ancestors().skip(1).take(2).any(|own| own == root))
+    std::fs::canonicalize(root).is_ok_and(|root| executable.ancestors().skip(1).take(2).any(|folder| folder == root))
 }
 
-fn find(name: &str, within: &str, path_search: impl Fn(&Path) -> PathBuf) -> Result<Found> {
+fn find(name: &str, relative_path: &str, path_search: impl Fn(&Path) -> PathBuf) -> Result<Found> {
     for variable in ["CUDA_ROOT", "CUDA_HOME", "CUDA_PATH"] {
         let Some(root) = std::env::var_os(variable).filter(|root| !root.is_empty()) else { continue };
-        let path = Path::new(&root).join(within);
+        let path = Path::new(&root).join(relative_path);
         // Triton sets CUDA_HOME to the folder of this driver, which is not a user's toolkit.
-        if !path.is_file() && is_own(Path::new(&root)) {
+        if !path.is_file() && is_folder_of_this_tool(Path::new(&root)) {
             continue;
         }
         return match path.is_file() {
@@ -52,12 +52,12 @@ fn find(name: &str, within: &str, path_search: impl Fn(&Path) -> PathBuf) -> Res
     let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
     // The executable is in target/release of the project, or in its bin folder.
     for folder in executable.ancestors().skip(1).take(4) {
-        let path = folder.join(".toolkit").join(within);
+        let path = folder.join(".toolkit").join(relative_path);
         if path.is_file() {
             return Ok(Found { path, by: "the project's .toolkit folder".into() });
         }
     }
-    if let Some(path) = installed_packages(&executable).map(|root| root.join(within)).find(|path| path.is_file()) {
+    if let Some(path) = installed_packages(&executable).map(|root| root.join(relative_path)).find(|path| path.is_file()) {
         return Ok(Found { path, by: "NVIDIA's Python packages in the tools' environment".into() });
     }
     let on_path = std::env::var_os("PATH").unwrap_or_default();
@@ -77,7 +77,7 @@ pub const HOW_TO_GET: &str = "install a CUDA toolkit, or run `pip install nvidia
 /// The toolkit roots that NVIDIA's packages create in a Python environment, newest first. The executable is in `bin` of the
 /// environment.
 fn installed_packages(executable: &Path) -> impl Iterator<Item = PathBuf> {
-    let inside = |folder: PathBuf, start: &str| -> Vec<PathBuf> {
+    let subfolders = |folder: PathBuf, start: &str| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(start));
         let mut found: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
@@ -86,6 +86,6 @@ fn installed_packages(executable: &Path) -> impl Iterator<Item = PathBuf> {
         found
     };
     let environment = executable.ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default();
-    let versions = inside(environment.join("lib"), "python3").into_iter();
-    versions.flat_map(move |version| inside(version.join("site-packages/nvidia"), "cu"))
+    let versions = subfolders(environment.join("lib"), "python3").into_iter();
+    versions.flat_map(move |version| subfolders(version.join("site-packages/nvidia"), "cu"))
 }

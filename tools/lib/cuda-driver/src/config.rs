@@ -78,7 +78,7 @@ impl Config {
 /// The target and the chip of a device: a target such as `sm_90`, or a chip such as `h200`.
 fn device(name: &str) -> Result<(Target, &'static str), String> {
     if let Some(target) = Target::parse(name) {
-        let chip = perf_model::of_target(target.name).ok_or_else(|| format!("TILEWORKS_DEVICE: no chip is known for {name}"))?;
+        let chip = perf_model::typical_chip(target.name).ok_or_else(|| format!("TILEWORKS_DEVICE: no chip is known for {name}"))?;
         return Ok((target, chip));
     }
     let chip = perf_model::names().find(|chip| *chip == name);

@@ -6,7 +6,8 @@ use numerics::Scalar;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// All checks but `padding`. Reason: every stage loads zeros for undetermined padding, so its results are comparable.
+/// All checks but `padding`. Reason: every stage loads zeros for unspecified padding, so the results are comparable even if the
+/// program depends on it.
 const CHECKS: &str = "--check=memory,init,token,race,assume,facts,divide,order";
 
 /// An output buffer to compare.
@@ -14,9 +15,9 @@ const CHECKS: &str = "--check=memory,init,token,race,assume,facts,divide,order";
 pub struct Output {
     pub name: String,
     pub scalar: Scalar,
-    /// The permitted error of an element, relative to max(magnitude, 1). Zero requires equal bits.
+    /// The permitted error of an element, relative to max(magnitude, 1). With zero, the bits must be equal.
     pub tolerance: f64,
-    /// The expected contents, if they are known without execution.
+    /// The expected contents, if they are known without executing the program.
     pub expected: Option<Vec<u8>>,
 }
 
@@ -30,19 +31,20 @@ pub enum Outcome {
     Wrong(String),
 }
 
-/// Configuration of the stages.
+/// How to run the stages: tools, options and limits.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// The directory of the tools.
     pub tools: PathBuf,
     pub level: String,
     pub target: String,
-    /// Optimisation decisions that the caller forces in tile-lower-as and tile-sched.
+    /// Options for tile-lower-as that force optimisation decisions.
     pub lowering: Vec<String>,
+    /// Options for tile-sched that force optimisation decisions.
     pub scheduling: Vec<String>,
     /// Time limit per process.
     pub patience: Duration,
-    /// Whether other programs are compared concurrently. If so, each process is single-threaded.
+    /// Whether the caller compares other programs concurrently. If so, each process is single-threaded.
     pub runs_concurrently: bool,
 }
 
@@ -50,13 +52,13 @@ pub struct Bench {
 pub const UNEXPECTED: &str = "unexpected: ";
 
 /// A successful run of a tool with its output, or the outcome that ends the comparison.
-enum Ran {
+enum ToolResult {
     Done(String),
     Failed(Outcome),
 }
 
-/// How a stage generates a file, and the option lists with which an executor runs the file.
-struct Step<'a> {
+/// The tool that generates a file, and the executor with the lists of options with which it runs the file.
+struct StageRun<'a> {
     tool: &'a str,
     args: Vec<&'a str>,
     file: &'a str,
@@ -64,19 +66,20 @@ struct Step<'a> {
     runs: &'a [&'a [&'a str]],
 }
 
-/// Options for the earliest and the latest delivery of asynchronous work.
-const EARLY: &[&str] = &["--races=error", "--delivery=early"];
-const LATE: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
+/// Executor options that complete asynchronous work as early as possible.
+const EARLY_DELIVERY: &[&str] = &["--races=error", "--delivery=early"];
+/// Executor options that complete asynchronous work as late as possible.
+const LATE_DELIVERY: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
 
 impl Bench {
-    /// Runs a tool. Exit code 3 means that the tool does not support the program. Exit code 4 means an environment error, which is
-    /// not the program's fault.
-    fn run(&self, tool: &str, args: &[&str]) -> Result<Ran> {
+    /// Runs a tool. Exit code 3 means that the tool does not support the program. Exit code 4 is an error of the environment, not
+    /// of the program, so it becomes an error of the caller.
+    fn run(&self, tool: &str, args: &[&str]) -> Result<ToolResult> {
         let path = self.tools.join(tool);
         let failed = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
         let mut command = duct::cmd(&path, args).stdin_null().stdout_capture().stderr_capture().unchecked();
         command = command.before_spawn(|child| {
-            common::child::tie(child, None);
+            common::child::end_with_parent(child, None);
             Ok(())
         });
         if self.runs_concurrently {
@@ -85,56 +88,56 @@ impl Bench {
         let child = command.start().map_err(|error| failed(error.to_string()))?;
         let Some(output) = child.wait_timeout(self.patience).map_err(|error| failed(error.to_string()))? else {
             child.kill().map_err(|error| failed(error.to_string()))?;
-            return Ok(Ran::Failed(Outcome::Unfinished(format!("{tool} takes more than {} s", self.patience.as_secs()))));
+            return Ok(ToolResult::Failed(Outcome::Unfinished(format!("{tool} takes more than {} s", self.patience.as_secs()))));
         };
         let reported = String::from_utf8_lossy(&output.stderr);
         let first = reported.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Ok(match output.status.code() {
-            Some(0) => Ran::Done(String::from_utf8_lossy(&output.stdout).into_owned()),
-            Some(3) => Ran::Failed(Outcome::Unsupported(format!("{tool}: {first}"))),
+            Some(0) => ToolResult::Done(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Some(3) => ToolResult::Failed(Outcome::Unsupported(format!("{tool}: {first}"))),
             Some(4) => return Err(failed(first.to_string())),
-            code => Ran::Failed(Outcome::Wrong(format!("{tool} ends with {code:?}: {first}"))),
+            code => ToolResult::Failed(Outcome::Wrong(format!("{tool} ends with {code:?}: {first}"))),
         })
     }
 
-    /// Checks that every stage produces the results of the source program. The source program itself runs under `--check`, because
-    /// only determinate programs are comparable. It must also produce the expected contents. The folder contains `k.tile` and
-    /// `launch.json`.
+    /// Checks that every stage produces the results of the source program, and that the source program produces the expected
+    /// contents. The source program runs under `--check`, because only the results of determinate programs are comparable.
+    /// `folder` contains `k.tile` and `launch.json`.
     pub fn compare(&self, outputs: &[Output], folder: &Path) -> Result<Outcome> {
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
         let placed = path("placed.sched");
         let printed = match self.execute("tile-run", &[CHECKS], &tile, folder, "tile")? {
-            Ran::Done(printed) => printed,
-            Ran::Failed(outcome) => return Ok(outcome),
+            ToolResult::Done(printed) => printed,
+            ToolResult::Failed(outcome) => return Ok(outcome),
         };
         if let Some(message) = unexpected(outputs, &folder.join("tile"))? {
             return Ok(Outcome::Wrong(format!("{UNEXPECTED}{message}")));
         }
         let level = format!("-O{}", self.level);
-        let step = |tool, args, file, executor, runs| Step { tool, args, file, executor, runs };
+        let step = |tool, args, file, executor, runs| StageRun { tool, args, file, executor, runs };
         let mut steps = vec![
             step("tile-lower-aa", vec![&level, &tile, "-o", &aa], &aa, "tile-run", &[&[]]),
             step("tile-lower-as", vec!["--gpu-name", &self.target, &aa, "-o", &atoms], &atoms, "tile-run", &[&[]]),
             step("tile-sched", vec!["--stop-after=alloc", &atoms, "-o", &placed], &placed, "tile-run", &[&[]]),
             step("tile-sched", vec![&placed, "-o", &sched], &sched, "tile-run", &[&[]]),
-            step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &[EARLY, LATE]),
+            step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &[EARLY_DELIVERY, LATE_DELIVERY]),
         ];
         if ["0", "1"].contains(&&*self.level) {
             // Without pipelining, there is no intermediate phase and no asynchronous work.
             steps[3].args[0] = &atoms;
-            steps[4].runs = &[EARLY];
+            steps[4].runs = &[EARLY_DELIVERY];
             steps.remove(2);
         }
-        for (step, decided) in [(1, &self.lowering), (2, &self.scheduling)] {
-            steps[step].args.splice(0..0, decided.iter().map(String::as_str));
+        for (step, forced) in [(1, &self.lowering), (2, &self.scheduling)] {
+            steps[step].args.splice(0..0, forced.iter().map(String::as_str));
         }
-        for Step { tool, args, file, executor, runs } in steps {
-            if let Ran::Failed(outcome) = self.run(tool, &args)? {
+        for StageRun { tool, args, file, executor, runs } in steps {
+            if let ToolResult::Failed(outcome) = self.run(tool, &args)? {
                 return Ok(outcome);
             }
             for options in runs {
-                if let Some(outcome) = self.agrees(outputs, &printed, executor, options, file, folder)? {
+                if let Some(outcome) = self.compare_stage(outputs, &printed, executor, options, file, folder)? {
                     return Ok(outcome);
                 }
             }
@@ -142,8 +145,8 @@ impl Bench {
         Ok(Outcome::Same)
     }
 
-    /// Executes a file and returns the outcome if its results differ.
-    fn agrees(
+    /// Executes a file. Returns the outcome that ends the comparison if the results differ or the executor fails.
+    fn compare_stage(
         &self,
         outputs: &[Output],
         printed: &str,
@@ -155,31 +158,33 @@ impl Bench {
         let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
         let out = format!("out-{stage}");
         let got = match self.execute(executor, options, file, folder, &out)? {
-            Ran::Done(got) => got,
-            Ran::Failed(outcome) => return Ok(Some(outcome)),
+            ToolResult::Done(got) => got,
+            ToolResult::Failed(outcome) => return Ok(Some(outcome)),
         };
         if let Some(difference) = difference(outputs, &folder.join("tile"), &folder.join(&out))? {
             return Ok(Some(Outcome::Wrong(format!("{stage}: {difference}"))));
         }
-        let same = sorted(&got) == sorted(printed);
+        let same = sorted_lines(&got) == sorted_lines(printed);
         Ok((!same).then(|| Outcome::Wrong(format!("{stage}: prints {got:?} instead of {printed:?}"))))
     }
 
-    fn execute(&self, executor: &str, options: &[&str], file: &str, folder: &Path, out: &str) -> Result<Ran> {
+    fn execute(&self, executor: &str, options: &[&str], file: &str, folder: &Path, out: &str) -> Result<ToolResult> {
         let (launch, out) = (folder.join("launch.json"), folder.join(out));
         let (launch, out) = (launch.to_string_lossy(), out.to_string_lossy());
         let args = [&[file, "--launch", &*launch, "--out-dir", &*out], options].concat();
         let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
         Ok(match self.run(executor, &args)? {
-            Ran::Failed(Outcome::Wrong(message)) => Ran::Failed(Outcome::Wrong(format!("{stage}: {message}"))),
-            Ran::Failed(Outcome::Unfinished(message)) => Ran::Failed(Outcome::Unfinished(format!("{stage}: {message}"))),
+            ToolResult::Failed(Outcome::Wrong(message)) => ToolResult::Failed(Outcome::Wrong(format!("{stage}: {message}"))),
+            ToolResult::Failed(Outcome::Unfinished(message)) => {
+                ToolResult::Failed(Outcome::Unfinished(format!("{stage}: {message}")))
+            }
             ran => ran,
         })
     }
 }
 
-/// Tile blocks print in any order.
-fn sorted(text: &str) -> Vec<&str> {
+/// The lines in sorted order, because tile blocks may print in any order.
+fn sorted_lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines
@@ -201,7 +206,7 @@ fn difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Result<Opt
     Ok(None)
 }
 
-/// Returns the first difference from the expected contents.
+/// Returns the first difference between the outputs and their expected contents.
 fn unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
     for output in outputs {
         let Some(expected) = &output.expected else { continue };
@@ -217,23 +222,24 @@ fn differs(output: &Output, want: &[u8], got: &[u8]) -> Option<String> {
     let Output { name, scalar, tolerance, .. } = output;
     let size = scalar.bytes() as usize;
     let pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
-    let close = |(want, got): (&[u8], &[u8])| want == got || is_equal(*scalar, word(want), word(got), *tolerance);
-    let odd: Vec<usize> = pairs.enumerate().filter(|(_, pair)| !close(*pair)).map(|(i, _)| i).collect();
-    let first = odd.first()?;
-    let bits = |data: &[u8]| word(&data[first * size..][..size]);
-    let (count, all) = (odd.len(), want.len() / size);
+    let is_close_enough =
+        |(want, got): (&[u8], &[u8])| want == got || is_within_tolerance(*scalar, bits_of(want), bits_of(got), *tolerance);
+    let different: Vec<usize> = pairs.enumerate().filter(|(_, pair)| !is_close_enough(*pair)).map(|(i, _)| i).collect();
+    let first = different.first()?;
+    let bits = |data: &[u8]| bits_of(&data[first * size..][..size]);
+    let (count, all) = (different.len(), want.len() / size);
     let (got, want) = (bits(got), bits(want));
     Some(format!("{name} ({scalar}): {count} of {all} differ, first {first}: {got:#x} for {want:#x}"))
 }
 
-fn word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+fn bits_of(bytes: &[u8]) -> u64 {
+    let mut bits_of = [0; 8];
+    bits_of[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(bits_of)
 }
 
-/// Returns whether both values are NaN or differ by at most the tolerance.
-fn is_equal(scalar: Scalar, want: u64, got: u64, tolerance: f64) -> bool {
+/// Returns whether two floats are both NaN, or differ by at most the tolerance. Integers have no tolerance.
+fn is_within_tolerance(scalar: Scalar, want: u64, got: u64, tolerance: f64) -> bool {
     if scalar.is_int() {
         return false;
     }

@@ -2,8 +2,8 @@
 
 use crate::check::stride_assumptions::{self, Use};
 use crate::check::{Check, assume, facts};
-use crate::exec::access::{self, Manner, Request};
-use crate::exec::combine::{self, Body as FoldBody};
+use crate::exec::access::{self, AccessAttrs, Request};
+use crate::exec::combine::{self, CombinerBody};
 use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core::{self, Context, Typed};
 use crate::tile::{Tile, mma};
@@ -23,11 +23,11 @@ pub(crate) struct AaProgram<'a> {
     pub(crate) debug: &'a DebugInfo,
     pub(crate) globals: BTreeMap<String, u64>,
     /// The `assume` ops whose results only strides of tensor views use.
-    of_strides: BTreeSet<OpId>,
+    stride_assumes: BTreeSet<OpId>,
 }
 
-fn uses(op: &Op) -> Use<'_> {
-    if let Op::Core(core) = op { exec_core::uses(core) } else { Use::Other }
+fn stride_use(op: &Op) -> Use<'_> {
+    if let Op::Core(core) = op { exec_core::stride_use(core) } else { Use::Other }
 }
 
 impl Typed for Type {
@@ -44,7 +44,7 @@ impl Typed for Type {
 
 impl<'a> AaProgram<'a> {
     pub(crate) fn new(function: &'a Function, debug: &'a DebugInfo, globals: BTreeMap<String, u64>) -> Self {
-        AaProgram { function, debug, globals, of_strides: stride_assumptions::assumptions(&function.body, uses) }
+        AaProgram { function, debug, globals, stride_assumes: stride_assumptions::assumptions(&function.body, stride_use) }
     }
 }
 
@@ -80,45 +80,46 @@ impl AaProgram<'_> {
     }
 
     /// Returns the memory access of an op.
-    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
+    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, AccessAttrs)> {
         let get = |id: &Id| env.tile(*id).clone();
         let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
         let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
         let loc = self.function.body.ops[op].loc;
-        let manner = |token: &Option<Id>, order: &Order| Manner::new(loc, *token, order);
+        let access_attrs = |token: &Option<Id>, order: &Order| AccessAttrs::new(loc, *token, order);
         Some(match kind {
             Op::LoadView { view, index, token, order, in_bounds, .. } => {
-                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
+                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, access_attrs(token, order))
             }
-            Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
-                (Request::StoreView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
-            }
+            Op::StoreView { tile, view, index, token, order, in_bounds, .. } => (
+                Request::StoreView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds },
+                access_attrs(token, order),
+            ),
             Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => (
                 Request::ReduceView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds, mode: *mode },
-                manner(token, order),
+                access_attrs(token, order),
             ),
             // The interpreter models one device, so a multicast reduction over devices is a plain load.
             Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
-                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
+                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, access_attrs(token, order))
             }
             Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => {
                 let (tile, view, index) = (get(tile), env.view(*view), all(index));
-                (Request::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() }, manner(token, order))
+                (Request::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() }, access_attrs(token, order))
             }
             Op::Load { ptr, mask, other, token, order, .. } => {
                 let (elem, _) = self.types(op)[0].tile().expect("the verifier guarantees that a load gives a tile");
-                (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, manner(token, order))
+                (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, access_attrs(token, order))
             }
             Op::Store { ptr, value, mask, token, order, .. } => {
-                (Request::Store { pointers: get(ptr), value: get(value), mask: some(mask) }, manner(token, order))
+                (Request::Store { pointers: get(ptr), value: get(value), mask: some(mask) }, access_attrs(token, order))
             }
             Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
                 let (pointers, value, mask) = (get(ptr), get(value), some(mask));
-                (Request::ReadModifyWrite { pointers, value, mask, mode: *mode }, manner(token, order))
+                (Request::ReadModifyWrite { pointers, value, mask, mode: *mode }, access_attrs(token, order))
             }
             Op::AtomicCas { ptr, compare, value, mask, token, order } => {
                 let (pointers, compare, value, mask) = (get(ptr), get(compare), get(value), some(mask));
-                (Request::CompareAndSwap { pointers, compare, value, mask }, manner(token, order))
+                (Request::CompareAndSwap { pointers, compare, value, mask }, access_attrs(token, order))
             }
             _ => return None,
         })
@@ -151,13 +152,13 @@ impl Program for AaProgram<'_> {
     fn is_elementwise(&self, op: &Op) -> bool {
         matches!(op, Op::Core(core) if exec_core::is_elementwise(core))
     }
-    fn computes(&self, op: &Op) -> bool {
+    fn may_create_nan(&self, op: &Op) -> bool {
         op.is_pure()
     }
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let results = self.compute(op, env)?;
-        if env.world.checks(Check::Facts) && !self.of_strides.contains(&op) {
+        if env.world.checks(Check::Facts) && !self.stride_assumes.contains(&op) {
             self.check_facts(op, &results, env);
         }
         if let Op::Core(Core::MakeMemRef { strides, .. }) = &self.function.body.ops[op].kind {
@@ -174,20 +175,20 @@ impl AaProgram<'_> {
             return Ok(smallvec![Value::Tile(mma)]);
         }
         match kind {
-            Op::Core(Core::Assume { value, .. }) if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
+            Op::Core(Core::Assume { value, .. }) if self.stride_assumes.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Op::Core(core) => {
                 let context = Context { types: self.types(op), loc, debug: self.debug, globals: &self.globals };
                 exec_core::execute(core, &context, env)
             }
             Op::Reduce { operands, dim, body, .. } => {
-                combine::reduce(FoldBody { program: self, region: *body }, *dim as usize, operands, env)
+                combine::reduce(CombinerBody { program: self, region: *body }, *dim as usize, operands, env)
             }
             Op::Scan { operands, dim, reverse, body, .. } => {
-                combine::scan(FoldBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
+                combine::scan(CombinerBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
             }
             _ => {
-                let (request, manner) = self.request(op, kind, env).expect("every other op accesses memory");
-                access::perform(request, manner, env)
+                let (request, access_attrs) = self.request(op, kind, env).expect("every other op accesses memory");
+                access::perform(request, access_attrs, env)
             }
         }
     }
@@ -198,7 +199,7 @@ impl AaProgram<'_> {
         let body = &self.function.body;
         let Some(memref) = body.ty(body.result(op)).memref() else { return };
         for stride in exec_core::strides_in_use(memref, strides, &tensor.sizes) {
-            for (assumption, value) in stride_assumptions::chain(body, &self.of_strides, stride, uses) {
+            for (assumption, value) in stride_assumptions::chain(body, &self.stride_assumes, stride, stride_use) {
                 let node = &body.ops[assumption];
                 if let Op::Core(Core::Assume { fact, .. }) = &node.kind
                     && env.world.checks(Check::Assume)

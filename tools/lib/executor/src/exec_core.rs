@@ -4,7 +4,7 @@ use crate::check::stride_assumptions::Use;
 use crate::exec::{Control, Env, Results, effects};
 use crate::tile::{self, Tile, memory_bits, shape};
 use crate::value::{Tensor, Value, View};
-use crate::world::START;
+use crate::world::START_TOKEN;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{DebugInfo, Loc, Value as Id};
@@ -59,7 +59,7 @@ pub(crate) fn control(op: &Core) -> Control<'_> {
 }
 
 /// Classifies how an op uses strides.
-pub(crate) fn uses(op: &Core) -> Use<'_> {
+pub(crate) fn stride_use(op: &Core) -> Use<'_> {
     match op {
         Core::Assume { value, .. } => Use::Assume(*value),
         Core::MakeMemRef { base, sizes, strides } => Use::Tensor { others: sizes.iter().chain([base]).copied().collect(), strides },
@@ -134,7 +134,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
             let bytes = count.saturating_mul(memory_bits(pointee).into()).div_ceil(8);
             tile(Tile::scalar(elem, env.world.allocate(bytes, *align)?))
         }
-        Core::MakeToken {} => Ok(smallvec![Value::Token(START)]),
+        Core::MakeToken {} => Ok(smallvec![Value::Token(START_TOKEN)]),
         Core::JoinTokens { tokens } => {
             let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
             Ok(smallvec![Value::Token(env.world.join(&tokens))])

@@ -62,7 +62,7 @@ impl Input {
     }
 
     pub fn decode(session: &mut Session, input: &common::Input) -> Result<Input> {
-        input.refuse_cut()?;
+        input.refuse_truncated()?;
         let producer = session.producer();
         session.timed("decode", |_| Input::open(&input.bytes, &input.name, &producer))
     }

@@ -86,8 +86,8 @@ impl Listing {
     pub fn text(&self, row: usize) -> String {
         let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
         let Row { mnemonic, operands, results, .. } = &self.rows[row];
-        let made = if results.is_empty() { String::new() } else { format!("{} = ", list(results)) };
-        let taken = if operands.is_empty() { String::new() } else { format!(" {}", list(operands)) };
-        format!("{made}{mnemonic}{taken}")
+        let result_list = if results.is_empty() { String::new() } else { format!("{} = ", list(results)) };
+        let operand_list = if operands.is_empty() { String::new() } else { format!(" {}", list(operands)) };
+        format!("{result_list}{mnemonic}{operand_list}")
     }
 }

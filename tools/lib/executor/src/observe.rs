@@ -79,7 +79,7 @@ impl<'a> Moment<'a> {
     }
     /// Returns a value in display form, or `None` before its definition.
     pub fn value(&self, id: Id) -> Option<Value> {
-        self.state.known(id).map(|value| self.program.shown(id, value))
+        self.state.defined_value(id).map(|value| self.program.shown(id, value))
     }
     /// Converts a result to display form.
     pub fn shown(&self, id: Id, value: &Value) -> Value {

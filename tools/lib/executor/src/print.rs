@@ -173,7 +173,7 @@ fn nested(tile: &Tile, element: &dyn Fn(u64) -> String) -> String {
 /// Formats elements as nested lists with at most `most` elements per dimension.
 fn list(shape: &[u32], most: usize, element: &dyn Fn(usize) -> String) -> String {
     let shape: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
-    common::launch::listed(&shape, most, element)
+    common::launch::nested_list(&shape, most, element)
 }
 
 /// Formats a tile for display: type and elements, with long dimensions shortened.

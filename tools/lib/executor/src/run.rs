@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::observe::Observer;
 use crate::tile::Tile;
 use crate::value::Value;
-use crate::world::Shared;
+use crate::world::SharedWorld;
 use base::Region;
 use base::diag::{Diagnostic, Result};
 use common::launch::Call;
@@ -92,7 +92,7 @@ pub(crate) fn run<P: Program>(
         return Ok(Outcome { findings, failure: result.err(), written: world.written(), memory: world.into_memory() });
     }
     let failure = if turns {
-        let mut world = Shared::new(memory);
+        let mut world = SharedWorld::new(memory);
         let result = job.interleaved(&mut world, changes, print, observer);
         memory = world.memory;
         result.err()

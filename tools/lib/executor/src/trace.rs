@@ -44,7 +44,7 @@ impl Trace {
         self.op.as_deref()
     }
 
-    fn op(&self, place: BlockPosition, position: Option<(&str, u32, u32)>, name: &str, ids: &[Id], results: &[Value]) {
+    fn print_op(&self, place: BlockPosition, position: Option<(&str, u32, u32)>, name: &str, ids: &[Id], results: &[Value]) {
         if results.is_empty() {
             return;
         }
@@ -64,7 +64,7 @@ impl Trace {
         let _ = writeln!(std::io::stderr(), "[{x}, {y}, {z}] {at}{name}: {}", shown.join("; "));
     }
 
-    fn shows(&self, place: BlockPosition, position: Option<(&str, u32, u32)>, name: &str) -> bool {
+    fn matches(&self, place: BlockPosition, position: Option<(&str, u32, u32)>, name: &str) -> bool {
         let file = |file: &String| position.is_some_and(|(path, _, _)| path.ends_with(file.as_str()));
         self.op.as_deref().is_none_or(|op| op == name)
             && self.block.as_deref().is_none_or(|block| place.index.starts_with(block))
@@ -76,10 +76,10 @@ impl Trace {
 impl Observer for Trace {
     fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
         let position = moment.debug().position(moment.loc());
-        if self.shows(moment.block_position(), position, moment.mnemonic()) {
+        if self.matches(moment.block_position(), position, moment.mnemonic()) {
             let ids = moment.results();
             let results: Vec<Value> = ids.iter().zip(results).map(|(id, value)| moment.shown(*id, value)).collect();
-            self.op(moment.block_position(), position, moment.mnemonic(), ids, &results);
+            self.print_op(moment.block_position(), position, moment.mnemonic(), ids, &results);
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn filters_by_op_block_and_location() {
         let place = BlockPosition::new(1, [4, 1, 1], 1);
-        let shows = |text: &str| Trace::parse(text).unwrap().shows(place, Some(("dir/k.py", 12, 3)), "addf");
+        let shows = |text: &str| Trace::parse(text).unwrap().matches(place, Some(("dir/k.py", 12, 3)), "addf");
         assert!(shows("") && shows("op=addf") && shows("block=1") && shows("block=1:0:0"));
         assert!(shows("loc=12") && shows("loc=k.py:12") && shows("loc=k.py") && shows("op=addf,loc=12"));
         assert!(!shows("op=mulf") && !shows("block=0") && !shows("loc=13") && !shows("loc=j.py"));

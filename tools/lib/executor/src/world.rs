@@ -6,10 +6,10 @@ use base::Loc;
 use base::diag::Result;
 use core_dialect::memory::{MemoryOrdering, MemoryScope};
 
-/// A point in the happens-before order of accesses, numbered by the checker. Without a checker, every token is [`START`].
+/// A point in the happens-before order of accesses, numbered by the checker. Without a checker, every token is [`START_TOKEN`].
 pub(crate) type Token = u32;
 /// The token without dependencies.
-pub(crate) const START: Token = 0;
+pub(crate) const START_TOKEN: Token = 0;
 
 /// A dynamic memory access.
 #[derive(Clone, Debug)]
@@ -48,11 +48,11 @@ pub(crate) trait World {
     fn begin(&mut self, _access: Access) {}
     /// Ends the access and returns its token.
     fn end(&mut self) -> Token {
-        START
+        START_TOKEN
     }
     /// Joins tokens.
     fn join(&mut self, _tokens: &[Token]) -> Token {
-        START
+        START_TOKEN
     }
     fn checks(&self, _check: Check) -> bool {
         false
@@ -68,22 +68,22 @@ pub(crate) trait World {
 
 /// Memory that all tile blocks modify in turn.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedWorld {
     pub(crate) memory: Memory,
     locals: std::collections::BTreeMap<u64, Locals>,
     block: u64,
 }
 
-impl Shared {
-    pub(crate) fn new(memory: Memory) -> Shared {
-        Shared { memory, ..Default::default() }
+impl SharedWorld {
+    pub(crate) fn new(memory: Memory) -> SharedWorld {
+        SharedWorld { memory, ..Default::default() }
     }
     pub(crate) fn block(&self) -> u64 {
         self.block
     }
 }
 
-impl World for Shared {
+impl World for SharedWorld {
     fn enter(&mut self, block: u64) {
         self.block = block;
     }
@@ -112,20 +112,20 @@ impl World for Shared {
     }
 }
 
-/// The world of a tile block that runs in parallel with others and does not observe their writes.
-pub(crate) struct Isolated<'a> {
+/// The world of a tile block that runs in parallel with other tile blocks and does not observe their writes.
+pub(crate) struct IsolatedWorld<'a> {
     pub(crate) memory: Overlay<'a>,
     locals: Locals,
     block: u64,
 }
 
-impl<'a> Isolated<'a> {
-    pub(crate) fn new(memory: &'a Memory) -> Isolated<'a> {
-        Isolated { memory: Overlay::new(memory), locals: Locals::default(), block: 0 }
+impl<'a> IsolatedWorld<'a> {
+    pub(crate) fn new(memory: &'a Memory) -> IsolatedWorld<'a> {
+        IsolatedWorld { memory: Overlay::new(memory), locals: Locals::default(), block: 0 }
     }
 }
 
-impl World for Isolated<'_> {
+impl World for IsolatedWorld<'_> {
     fn enter(&mut self, block: u64) {
         self.block = block;
     }

@@ -4,19 +4,22 @@ use serde::Serialize;
 use tileas::layout::{LANE_BITS, Span, apply};
 use tileas::{BufferInfo, CopyAtom, Layout};
 
-/// Bytes of all banks together.
-const LINE: u32 = 128;
-/// Upper bound on the bytes per lane, and the bytes of a matrix row.
+/// Number of bytes of all banks together.
+const LINE_BYTES: u32 = 128;
+/// Upper bound on the bytes per lane of one instruction; also the bytes of a matrix row.
 const SEGMENT_BYTES: u32 = 16;
 
-/// The wavefronts of one instruction, and the minimum for the same number of distinct words.
+/// The wavefronts of one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Wavefronts {
+    /// The number of wavefronts that the instruction takes.
     pub takes: u32,
+    /// The minimum for the same number of distinct words.
     pub least: u32,
 }
 
-/// Computes the wavefronts for a warp's first registers. Addresses of other registers differ by an XOR, which only permutes banks.
+/// Computes the wavefronts for the first registers of a warp's lanes. The addresses of other registers differ by an exclusive or,
+/// which only permutes the banks.
 pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<Wavefronts> {
     let bytes = info.elem.bytes();
     let offsets = Span::of(&info.offsets);
@@ -25,37 +28,37 @@ pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans)?;
             let rows: Option<Vec<u32>> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
-            Some(of(&[&rows?], SEGMENT_BYTES))
+            Some(count_wavefronts(&[&rows?], SEGMENT_BYTES))
         }
         CopyAtom::ByteMatrix => {
             let matrices = info.byte_matrices(layout)?;
             let rows: Option<Vec<u32>> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
-            Some(of(&rows?.chunks(8).collect::<Vec<_>>(), SEGMENT_BYTES))
+            Some(count_wavefronts(&rows?.chunks(8).collect::<Vec<_>>(), SEGMENT_BYTES))
         }
-        CopyAtom::Vector { vector_bits } => lanes(layout, address, bytes << vector_bits.min(4)),
-        CopyAtom::Async { bytes } => lanes(layout, address, bytes),
+        CopyAtom::Vector { vector_bits } => vector_wavefronts(layout, address, bytes << vector_bits.min(4)),
+        CopyAtom::Async { bytes } => vector_wavefronts(layout, address, bytes),
     }
 }
 
-fn lanes(layout: &Layout, address: impl Fn(u32) -> Option<u32>, width: u32) -> Option<Wavefronts> {
+fn vector_wavefronts(layout: &Layout, address: impl Fn(u32) -> Option<u32>, width: u32) -> Option<Wavefronts> {
     let width = width.clamp(1, SEGMENT_BYTES);
     let lanes: Option<Vec<u32>> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
-    // Lanes are served in groups whose bytes fit one line.
-    let together: Vec<&[u32]> = lanes.as_ref()?.chunks((LINE / width.max(4)) as usize).collect();
-    Some(of(&together, width))
+    // The hardware serves lanes in groups whose bytes fit one line.
+    let groups: Vec<&[u32]> = lanes.as_ref()?.chunks((LINE_BYTES / width.max(4)) as usize).collect();
+    Some(count_wavefronts(&groups, width))
 }
 
-/// Returns the wavefronts of groups of lanes that are served together.
-fn of(groups: &[&[u32]], width: u32) -> Wavefronts {
+/// Returns the wavefronts for groups of lanes that the hardware serves together. `addresses` are in bytes.
+fn count_wavefronts(groups: &[&[u32]], width: u32) -> Wavefronts {
     let mut wavefronts = Wavefronts { takes: 0, least: 0 };
     for addresses in groups {
         let mut words: Vec<u32> = addresses.iter().flat_map(|at| (0..width.div_ceil(4)).map(move |word| at / 4 + word)).collect();
         words.sort_unstable();
         words.dedup();
-        let mut banks = [0u32; (LINE / 4) as usize];
-        words.iter().for_each(|word| banks[(word % (LINE / 4)) as usize] += 1);
+        let mut banks = [0u32; (LINE_BYTES / 4) as usize];
+        words.iter().for_each(|word| banks[(word % (LINE_BYTES / 4)) as usize] += 1);
         wavefronts.takes += banks.into_iter().max().unwrap_or(0);
-        wavefronts.least += (words.len() as u32 * 4).div_ceil(LINE);
+        wavefronts.least += (words.len() as u32 * 4).div_ceil(LINE_BYTES);
     }
     wavefronts
 }

@@ -1,4 +1,4 @@
-//! The uses of layouts, and the thread that holds an element.
+//! The tiles that use each layout, and the thread that holds an element.
 
 use base::ir::{Body, Operation};
 use base::text::TypeText;
@@ -8,13 +8,13 @@ use tileas::layout::{Layout, LayoutId, solve};
 use tileas::verify::Program;
 use tileas::{FunctionAttrs, Op, Type};
 
-/// The tiles of one type that use a layout.
+/// The tiles of one type that use one layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     pub shape: Shape,
     /// The element type, as text.
     pub elem: String,
-    /// Number of values and of copies to buffers.
+    /// Number of SSA values and of copies to buffers with this type and layout.
     pub count: usize,
 }
 
@@ -34,18 +34,18 @@ impl Uses {
     pub fn add<O: Operation + Program>(&mut self, body: &Body<O, Type>, attrs: &FunctionAttrs) {
         for value in body.values.values() {
             if let Type::Tile { elem, shape, layout } = &value.ty {
-                self.one(*layout, shape, elem.print());
+                self.add_use(*layout, shape, elem.print());
             }
         }
         for op in body.ops.values() {
             if let Some(Op::CopyView { buffer, layout, .. }) = op.kind.program() {
                 let info = &attrs.buffers[*buffer];
-                self.one(*layout, &info.shape, info.elem.print());
+                self.add_use(*layout, &info.shape, info.elem.print());
             }
         }
     }
 
-    fn one(&mut self, layout: LayoutId, shape: &Shape, elem: String) {
+    fn add_use(&mut self, layout: LayoutId, shape: &Shape, elem: String) {
         let uses = self.0.entry(layout).or_default();
         match uses.iter_mut().find(|known| known.shape == *shape && known.elem == elem) {
             Some(known) => known.count += 1,
@@ -58,7 +58,7 @@ impl Uses {
     }
 }
 
-/// The position of an element.
+/// The thread and register that hold an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub warp: u32,
@@ -71,9 +71,9 @@ pub fn holder(layout: &Layout, element: u32) -> Option<Holder> {
     let bases: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
     let number = solve(&bases, element)? as u64;
     let (registers, lanes) = (layout.register.len(), layout.lane.len());
-    let part = |from: usize, bits: usize| (number >> from & ((1 << bits) - 1)) as u32;
-    let warp = part(registers + lanes, layout.warp.len());
-    Some(Holder { warp, lane: part(registers, lanes), register: part(0, registers) })
+    let bits_from = |from: usize, bits: usize| (number >> from & ((1 << bits) - 1)) as u32;
+    let warp = bits_from(registers + lanes, layout.warp.len());
+    Some(Holder { warp, lane: bits_from(registers, lanes), register: bits_from(0, registers) })
 }
 
 #[cfg(test)]

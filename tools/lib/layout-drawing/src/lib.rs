@@ -1,5 +1,5 @@
-//! Views of layouts and shared memory as data. `tile-view` embeds them in its page; `tile-dump --layout` draws a layout in a
-//! terminal.
+//! Layouts and shared memory as data for drawings. `tile-view` embeds the data in its page; `tile-dump --layout` draws a layout
+//! in a terminal.
 
 pub mod banks;
 pub mod layouts;

@@ -1,4 +1,4 @@
-//! Live ranges of buffers, for drawing. The scheduler computes its own in buffer allocation.
+//! Live ranges of buffers, for drawing. Buffer allocation in the scheduler computes live ranges independently of this module.
 
 use base::ir::Operation;
 use core_dialect::tile::Dense;
@@ -24,7 +24,8 @@ pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)>
     ops.into_iter().enumerate().flat_map(of).collect()
 }
 
-/// A sequential part of a function: the prologue, which all warps execute, or the body of a warp role. Warp roles run concurrently.
+/// A part of a function that one group of warps executes sequentially: the prologue, which all warps execute, or the body of a
+/// warp role. Warp roles run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleSpan {
     pub warp_role: Option<WarpRole>,
@@ -48,20 +49,20 @@ pub fn role_spans(function: &Function) -> Vec<RoleSpan> {
     role_spans
 }
 
-/// Returns the live ranges of a function's buffers, one per part that needs the buffer. A multi-stage buffer is live for its
-/// complete loop, as is a buffer that carries data to the next iteration.
+/// Returns the live ranges of a function's buffers, one per part that needs the buffer. Some buffers are live for a complete
+/// loop: multi-stage buffers, and buffers that carry data to the next iteration.
 pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
     let accesses = accesses(function);
     let loops = loops(function);
     let mut live_ranges: BTreeMap<Buffer, Vec<LiveRange>> = BTreeMap::new();
     for part in role_spans(function) {
         let inside = |number: usize| (part.first..=part.last).contains(&number);
-        let mut here: BTreeMap<Buffer, LiveRange> = BTreeMap::new();
+        let mut in_part: BTreeMap<Buffer, LiveRange> = BTreeMap::new();
         for (number, _, access) in accesses.iter().filter(|(number, ..)| inside(*number)) {
-            here.entry(access.buffer).or_insert(LiveRange { first: *number, last: *number }).last = *number;
+            in_part.entry(access.buffer).or_insert(LiveRange { first: *number, last: *number }).last = *number;
         }
         for (first, last) in loops.iter().copied().filter(|(first, _)| inside(*first)) {
-            for (buffer, live_range) in &mut here {
+            for (buffer, live_range) in &mut in_part {
                 let inside = |(number, _, access): &&(usize, base::ir::Op, BufferAccess)| {
                     access.buffer == *buffer && (first..=last).contains(number)
                 };
@@ -71,20 +72,20 @@ pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
                 }
             }
         }
-        here.into_iter().for_each(|(buffer, live_range)| live_ranges.entry(buffer).or_default().push(live_range));
+        in_part.into_iter().for_each(|(buffer, live_range)| live_ranges.entry(buffer).or_default().push(live_range));
     }
     live_ranges
 }
 
-/// Returns whether the first access of an iteration reads data of the previous iteration. This holds for reads unless a pipeline
+/// Returns whether an access, the first one of an iteration, uses data of the previous iteration. Reads do, unless a pipeline
 /// fills the buffer.
 fn is_carried(function: &Function, access: BufferAccess) -> bool {
     use core_dialect::core_ops::Core;
-    let made = |value| function.body.defining_op(value).and_then(|op| Op::core(&function.body.ops[op].kind));
+    let producer = |value| function.body.defining_op(value).and_then(|op| Op::core(&function.body.ops[op].kind));
     match access.access_kind {
         AccessKind::Writes | AccessKind::Fills => false,
         AccessKind::Reads => !function.attrs.pipelines.values().any(|pipeline| pipeline.buffers.contains(&access.buffer)),
-        AccessKind::WritesIf(zero_init) => !matches!(made(zero_init), Some(Core::Constant { value: Dense::Splat(1..) })),
+        AccessKind::WritesIf(zero_init) => !matches!(producer(zero_init), Some(Core::Constant { value: Dense::Splat(1..) })),
         AccessKind::Changes => true,
     }
 }

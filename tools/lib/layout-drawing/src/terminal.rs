@@ -6,42 +6,42 @@ use tileas::Layout;
 use tileas::layout::Strides;
 
 /// Maximum number of rows.
-const ROWS: u32 = 64;
+const MAX_ROWS: u32 = 64;
 /// Maximum number of cells per row.
-const CELLS: usize = 10;
+const MAX_CELLS: usize = 10;
 
-/// Draws the layout of a tile: the step of each register, lane and warp bit, and the holder of each element. Consecutive registers
-/// of one thread share a cell.
+/// Draws the layout of a tile: for each register, lane and warp bit, the step in the tile, and for each element, its holder.
+/// Consecutive registers of one thread share a cell.
 pub fn draw(name: &str, layout: &Layout, of: &Use, colour: bool) -> String {
     let registers = layout.registers();
     let mut out = format!("layout {name} of {}: {} warps of 32 lanes, {registers} registers each\n", of.describe(), layout.warps());
     for (input, bases) in [("register", &layout.register), ("lane", &layout.lane), ("warp", &layout.warp)] {
-        let steps: Vec<String> = bases.iter().map(|basis| step(*basis, &of.shape)).collect();
+        let steps: Vec<String> = bases.iter().map(|basis| step_text(*basis, &of.shape)).collect();
         out.push_str(&format!("  {input:8} bits move by {}\n", if steps.is_empty() { "nothing".into() } else { steps.join(" ") }));
     }
     let columns = of.shape.last().copied().unwrap_or(1);
     let rows = (element_count(&of.shape) as u32) / columns;
-    for row in 0..rows.min(ROWS) {
-        out.push_str(&format!("{:>8} |", place(row * columns, &of.shape)));
+    for row in 0..rows.min(MAX_ROWS) {
+        out.push_str(&format!("{:>8} |", coordinates_text(row * columns, &of.shape)));
         let cells = cells(layout, row * columns, columns);
-        for (holder, count) in cells.iter().take(CELLS) {
+        for (holder, count) in cells.iter().take(MAX_CELLS) {
             out.push_str(&cell(*holder, *count, colour));
         }
-        out.push_str(if cells.len() > CELLS { " ...\n" } else { "\n" });
+        out.push_str(if cells.len() > MAX_CELLS { " ...\n" } else { "\n" });
     }
-    if rows > ROWS {
-        out.push_str(&format!("{} more rows\n", rows - ROWS));
+    if rows > MAX_ROWS {
+        out.push_str(&format!("{} more rows\n", rows - MAX_ROWS));
     }
     out
 }
 
 /// Formats the step of a basis along each dimension.
-fn step(basis: u32, shape: &[u32]) -> String {
-    if basis == 0 { "copies".into() } else { format!("+{}", place(basis, shape)) }
+fn step_text(basis: u32, shape: &[u32]) -> String {
+    if basis == 0 { "copies".into() } else { format!("+{}", coordinates_text(basis, shape)) }
 }
 
 /// Formats the coordinates of an element.
-fn place(element: u32, shape: &[u32]) -> String {
+fn coordinates_text(element: u32, shape: &[u32]) -> String {
     let strides = Strides::of(shape);
     let coordinates: Vec<String> = (0..shape.len()).map(|dim| strides.coordinate(element, dim).to_string()).collect();
     format!("({})", coordinates.join(","))
@@ -52,10 +52,10 @@ fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
     let mut cells: Vec<(Holder, u32)> = Vec::new();
     for element in start..start + columns {
         let Some(next) = holder(layout, element) else { continue };
-        let full = cells.len() > CELLS;
+        let row_is_full = cells.len() > MAX_CELLS;
         match cells.last_mut() {
             Some((first, count)) if Holder { register: first.register + *count, ..*first } == next => *count += 1,
-            _ if full => break,
+            _ if row_is_full => break,
             _ => cells.push((next, 1)),
         }
     }
@@ -65,7 +65,7 @@ fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
 fn cell(Holder { warp, lane, register }: Holder, count: u32, colour: bool) -> String {
     let registers = if count == 1 { format!("r{register}") } else { format!("r{register}-{}", register + count - 1) };
     let text = format!(" w{warp} l{lane:<2} {registers:6}|");
-    // Six colours that are readable on dark and on light backgrounds.
+    // These six ANSI colours are readable on dark and on light backgrounds.
     if colour { format!("\x1b[{}m{text}\x1b[0m", 31 + warp % 6) } else { text }
 }
 

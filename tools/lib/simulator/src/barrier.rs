@@ -11,18 +11,19 @@ use crate::warp::{Ticket, Wait, Warp};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Barrier {
+    /// Number of threads that arrived in the current phase.
     arrived: u32,
     /// Thread count of the barrier; `None` means all threads that have not exited.
     expected: Option<u32>,
     generation: u64,
     /// Number of threads that arrived in the last complete phase.
-    came: u32,
+    last_arrivals: u32,
     /// Votes of the arrived threads, and the result of the last complete phase.
     votes: Votes,
     result: Votes,
-    /// Merged vector clocks of the arrivals, and those of the last complete phase.
-    given: VectorClock,
-    done: VectorClock,
+    /// The merged vector clocks of all arrivals so far, and their state at the end of the last complete phase.
+    arrival_clock: VectorClock,
+    completed_clock: VectorClock,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,39 +36,40 @@ struct Votes {
 pub(crate) struct ClusterBarrier {
     arrived: u32,
     generation: u64,
-    given: VectorClock,
-    done: VectorClock,
+    arrival_clock: VectorClock,
+    completed_clock: VectorClock,
 }
 
 impl ClusterBarrier {
     fn complete(&mut self) {
         self.arrived = 0;
         self.generation += 1;
-        self.done.clone_from(&self.given);
+        self.completed_clock.clone_from(&self.arrival_clock);
     }
 }
 
 impl Barrier {
     fn complete(&mut self) {
-        self.came = std::mem::take(&mut self.arrived);
+        self.last_arrivals = std::mem::take(&mut self.arrived);
         self.expected = None;
         self.generation += 1;
         self.result = std::mem::take(&mut self.votes);
-        self.done.clone_from(&self.given);
+        self.completed_clock.clone_from(&self.arrival_clock);
     }
 }
 
-/// Returns the threads that take part in a barrier of all threads: 32 per warp that has not ended, including the `running` warp.
-fn present(cta: &Cta, running: bool) -> u32 {
+/// Returns the thread count of a barrier of all threads: 32 per warp that has not ended. `running` adds the warp that executes now,
+/// because the scheduler removes it from the CTA for its time slice.
+fn live_threads(cta: &Cta, running: bool) -> u32 {
     32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
 }
 
 impl Cta {
     /// A warp ended. Barriers that wait for all remaining threads may now be complete.
-    pub(crate) fn warp_left(&mut self) {
-        let present = present(self, false);
+    pub(crate) fn warp_ended(&mut self) {
+        let live_threads = live_threads(self, false);
         for barrier in &mut self.barriers {
-            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= present {
+            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= live_threads {
                 barrier.complete();
             }
         }
@@ -75,9 +77,9 @@ impl Cta {
 }
 
 impl Cluster {
-    pub(crate) fn warp_left(&mut self) {
-        let present: u32 = self.ctas.iter().map(|cta| present(cta, false)).sum();
-        if self.barrier.arrived > 0 && self.barrier.arrived >= present {
+    pub(crate) fn warp_ended(&mut self) {
+        let live_threads: u32 = self.ctas.iter().map(|cta| live_threads(cta, false)).sum();
+        if self.barrier.arrived > 0 && self.barrier.arrived >= live_threads {
             self.barrier.complete();
         }
     }
@@ -93,16 +95,16 @@ impl Machine<'_> {
         op: &BarrierOp,
         mask: u32,
     ) -> Result<Flow> {
-        let live = warp.live();
+        let live = warp.live_lanes();
         if op.aligned && mask != live && warp.splits[split].ticket.is_none() {
             return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
         }
         let lane = mask.trailing_zeros() as usize;
         let id = warp.read(op.id)[lane] as u32;
         let actor = self.actor(cta, warp);
-        let order = &mut cluster.order;
+        let order = &mut cluster.happens_before;
         let cta = &mut cluster.ctas[cta];
-        let present = present(cta, true);
+        let live_threads = live_threads(cta, true);
         let Some(barrier) = cta.barriers.get_mut(id as usize) else {
             return Err(Fault::new("SIM050", format!("there is no barrier {id}; a CTA has 16")));
         };
@@ -119,17 +121,17 @@ impl Machine<'_> {
                 Some(threads)
             }
         };
-        let expected = threads.unwrap_or(present);
+        let expected = threads.unwrap_or(live_threads);
         if let Some(ticket) = warp.splits[split].ticket {
             if barrier.generation == ticket.generation {
                 return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
             }
             warp.splits[split].ticket = None;
-            let (threads, came) = (barrier.came, if ticket.whole { 32 } else { 0 });
-            self.note(|| Event::Barrier { id, threads, came, awaited_phase: Some(ticket.generation) });
-            order.acquire_from(actor, &barrier.done);
+            let (threads, arrivals) = (barrier.last_arrivals, if ticket.whole_warp { 32 } else { 0 });
+            self.record_event(|| Event::Barrier { id, threads, arrivals, awaited_phase: Some(ticket.generation) });
+            order.acquire_from(actor, &barrier.completed_clock);
             let result = barrier.result;
-            reduce_result(warp, op, result, mask);
+            write_reduction_result(warp, op, result, mask);
             return Ok(Flow::Next);
         }
         if barrier.arrived > 0 && barrier.expected != threads {
@@ -140,11 +142,11 @@ impl Machine<'_> {
             ));
         }
         let generation = barrier.generation;
-        let whole = mask == live;
-        let came = if whole { 32 } else { mask.count_ones() };
-        order.publish(actor, &mut barrier.given);
+        let whole_warp = mask == live;
+        let arrivals = if whole_warp { 32 } else { mask.count_ones() };
+        order.publish(actor, &mut barrier.arrival_clock);
         barrier.expected = threads;
-        barrier.arrived += came;
+        barrier.arrived += arrivals;
         if let Some((_, predicate, _)) = op.reduce {
             let yes = mask_of(warp.read(predicate)) & mask;
             barrier.votes.yes += yes.count_ones();
@@ -158,22 +160,22 @@ impl Machine<'_> {
         }
         if barrier.arrived == expected {
             let awaited_phase = (!op.arrive_only).then_some(generation);
-            self.note(|| Event::Barrier { id, threads: expected, came, awaited_phase });
+            self.record_event(|| Event::Barrier { id, threads: expected, arrivals, awaited_phase });
             barrier.complete();
-            order.acquire_from(actor, &barrier.done);
+            order.acquire_from(actor, &barrier.completed_clock);
             let result = barrier.result;
-            reduce_result(warp, op, result, mask);
+            write_reduction_result(warp, op, result, mask);
             return Ok(Flow::Next);
         }
         if op.arrive_only {
-            self.note(|| Event::Barrier { id, threads: expected, came, awaited_phase: None });
+            self.record_event(|| Event::Barrier { id, threads: expected, arrivals, awaited_phase: None });
             return Ok(Flow::Next);
         }
         let arrived = barrier.arrived;
-        warp.splits[split].ticket = Some(Ticket { generation, whole });
-        if !whole {
+        warp.splits[split].ticket = Some(Ticket { generation, whole_warp });
+        if !whole_warp {
             // The other threads of the warp continue meanwhile.
-            self.note_step(Event::Barrier { id, threads: expected, came, awaited_phase: None });
+            self.record_partial_instruction(Event::Barrier { id, threads: expected, arrivals, awaited_phase: None });
         }
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
     }
@@ -186,7 +188,7 @@ impl Machine<'_> {
         arrive: bool,
         mask: u32,
     ) -> Result<Flow> {
-        let live = warp.live();
+        let live = warp.live_lanes();
         if mask != live {
             return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
         }
@@ -196,11 +198,11 @@ impl Machine<'_> {
             }
             warp.cluster_ticket = Some(cluster.barrier.generation);
             let actor = self.actor(cta, warp);
-            cluster.order.publish(actor, &mut cluster.barrier.given);
+            cluster.happens_before.publish(actor, &mut cluster.barrier.arrival_clock);
             cluster.barrier.arrived += 32;
             // The running warp is temporarily removed from its CTA.
-            let present: u32 = 32 + cluster.ctas.iter().map(|cta| present(cta, false)).sum::<u32>();
-            if cluster.barrier.arrived >= present {
+            let live_threads: u32 = 32 + cluster.ctas.iter().map(|cta| live_threads(cta, false)).sum::<u32>();
+            if cluster.barrier.arrived >= live_threads {
                 cluster.barrier.complete();
             }
             return Ok(Flow::Next);
@@ -211,14 +213,14 @@ impl Machine<'_> {
             Some(_) => {
                 warp.cluster_ticket = None;
                 let actor = self.actor(cta, warp);
-                cluster.order.acquire_from(actor, &cluster.barrier.done);
+                cluster.happens_before.acquire_from(actor, &cluster.barrier.completed_clock);
                 Ok(Flow::Next)
             }
         }
     }
 }
 
-fn reduce_result(warp: &mut Warp, op: &BarrierOp, votes: Votes, mask: u32) {
+fn write_reduction_result(warp: &mut Warp, op: &BarrierOp, votes: Votes, mask: u32) {
     let Some((dst, _, mode)) = op.reduce else { return };
     let value = match mode {
         VoteMode::All => u64::from(votes.no == 0),

@@ -51,8 +51,8 @@ impl Descriptor {
         Ok(Descriptor::fields(bits, swizzle))
     }
 
-    /// Returns the row pitch in bytes.
-    fn row(self) -> u32 {
+    /// Returns the bytes from one row to the next.
+    fn row_pitch(self) -> u32 {
         match self.swizzle {
             Swizzle::None => 16,
             Swizzle::Bytes32 => 32,
@@ -63,8 +63,8 @@ impl Descriptor {
 
     /// Returns the address of 16 contiguous bytes. K-major: row `index` along M or N, at byte `offset` along K. MN-major: row
     /// `index` along K, at byte `offset` along M or N.
-    pub(crate) fn chunk(self, major: Major, index: u32, offset: u32) -> u32 {
-        let row = self.row();
+    pub(crate) fn chunk_address(self, major: Major, index: u32, offset: u32) -> u32 {
+        let row = self.row_pitch();
         let group = if self.swizzle == Swizzle::Bytes128Atom32 { 4 } else { 8 };
         let linear = match (major, self.swizzle) {
             (Major::K, Swizzle::None) => index / 8 * self.stride + index % 8 * 16 + offset / 16 * self.leading,
@@ -81,14 +81,14 @@ pub(crate) fn read_matrix<'a>(
     descriptor: Descriptor,
     major: Major,
     (mn, k, bytes): (usize, usize, usize),
-    mut chunk: impl FnMut(u32) -> Result<&'a [u8]>,
+    mut read_chunk: impl FnMut(u32) -> Result<&'a [u8]>,
     mut put: impl FnMut(usize, usize, u64),
 ) -> Result<()> {
     let per = 16 / bytes;
     let (rows, along) = if major == Major::K { (mn, k) } else { (k, mn) };
     for row in 0..rows {
         for start in (0..along).step_by(per) {
-            let data = chunk(descriptor.chunk(major, row as u32, (start * bytes) as u32))?;
+            let data = read_chunk(descriptor.chunk_address(major, row as u32, (start * bytes) as u32))?;
             for (index, element) in data.chunks_exact(bytes).enumerate().take(along - start) {
                 let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 match major {
@@ -109,19 +109,19 @@ mod tests {
     #[test]
     fn k_major_rows() {
         let descriptor = Descriptor::wgmma(0x4000_0040_0001_0000 | 0x4000 >> 4).unwrap();
-        assert_eq!(descriptor.chunk(Major::K, 9, 32), 0x4000 + 1024 + 128 + 0x30);
+        assert_eq!(descriptor.chunk_address(Major::K, 9, 32), 0x4000 + 1024 + 128 + 0x30);
         let plain = Descriptor::wgmma(0x0000_0010_0008_0000 | 0x4000 >> 4).unwrap();
-        assert_eq!(plain.chunk(Major::K, 9, 16), 0x4000 + 256 + 16 + 128);
+        assert_eq!(plain.chunk_address(Major::K, 9, 16), 0x4000 + 256 + 16 + 128);
     }
 
     /// MN-major: 64 elements of 16 bits form a row, and the next 64 are one leading offset away.
     #[test]
     fn mn_major_blocks() {
         let descriptor = Descriptor::wgmma(0x4000_0040_0200_0000 | 0x4000 >> 4).unwrap();
-        assert_eq!(descriptor.chunk(Major::Mn, 9, 128 + 16), 0x4000 + 8192 + 1024 + 128);
+        assert_eq!(descriptor.chunk_address(Major::Mn, 9, 128 + 16), 0x4000 + 8192 + 1024 + 128);
         let tcgen05 = Descriptor::tcgen05(0x4000_4040_0200_0000 | 0x4000 >> 4).unwrap();
         assert_eq!(tcgen05, descriptor);
         let wide = Descriptor::tcgen05(0x2000_4020_0200_0000).unwrap();
-        assert_eq!(wide.chunk(Major::Mn, 5, 32), 512 + 128);
+        assert_eq!(wide.chunk_address(Major::Mn, 5, 32), 512 + 128);
     }
 }

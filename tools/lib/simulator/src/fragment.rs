@@ -1,15 +1,15 @@
 //! Register fragments: the assignment of matrix elements to the registers of a warp.
 //!
-//! In all these layouts, lane `l` has group `l / 4` and position `l % 4`. A register holds `32 / bits` neighbouring elements
-//! (64-bit elements use one register). The functions return the row and column of element `part` of register `index` of a lane.
+//! In all these layouts, lane `l` has group `l / 4` and position `l % 4`. A register holds `per = 32 / bits` neighbouring elements
+//! (one if they have 64 bits). The functions return the row and column of element `part` of register `index` of a lane.
 
 /// The A fragment of `mma`: lane groups are rows, register pairs are 8 rows apart, and `k` runs along the positions.
 pub(crate) fn a(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
-    let (group, element_position) = (lane / 4, lane % 4);
+    let (group, position) = (lane / 4, lane % 4);
     if rows == 8 {
-        return (group, index * 4 * per + element_position * per + part);
+        return (group, index * 4 * per + position * per + part);
     }
-    (group + 8 * (index % 2), index / 2 * 4 * per + element_position * per + part)
+    (group + 8 * (index % 2), index / 2 * 4 * per + position * per + part)
 }
 
 /// The B fragment of `mma`, as (k, n).

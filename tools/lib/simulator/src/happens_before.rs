@@ -1,8 +1,9 @@
 //! Happens-before analysis of shared-memory accesses. It finds a missing barrier even if the schedule hides the race.
 //!
-//! Each warp of a cluster has a vector clock. Arriving at a barrier publishes it, and waiting merges all published ones. A read
-//! must be ordered after the last write of the word. A write must be ordered after all earlier reads. A write that changes the
-//! value must also be ordered after the last write; rewriting an equal value is common and harmless.
+//! Each warp of a cluster has a vector clock. A warp that arrives at a barrier publishes its clock. A warp that waits merges all
+//! published vector clocks into its own. A read must be ordered after the last write of the word. A write must be ordered after
+//! all earlier reads. A write that changes the value must also be ordered after the last write; rewriting an equal value is common
+//! and harmless.
 //!
 //! Time is counted in accesses. Shadow words have four bytes. If warps write parts of one word without order, the word is no longer
 //! checked.
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Clusters with more warps are not analysed.
 const WARP_LIMIT: usize = 64;
-/// Number of components per warp pair in a vector clock.
+/// Number of entries that a vector clock has for each warp of the cluster; see [`VectorClock`].
 pub(crate) const COMPONENTS: usize = 3;
 
 /// A vector clock: for each warp of the cluster, the last ordered shared-memory access, the last ordered TMEM fence (see
@@ -25,20 +26,23 @@ pub(crate) type VectorClock = Vec<u32>;
 pub(crate) struct HappensBefore {
     warps_per_cta: usize,
     /// Number of warps of the cluster; 0 disables the analysis.
-    pub(crate) count: usize,
+    pub(crate) warp_count: usize,
     pub(crate) vector_clocks: Vec<u32>,
+    /// The current time.
     clock: u32,
+    /// By CTA.
     memory: Vec<ShadowWords>,
-    /// Clocks published by arrivals at an mbarrier: in the current phase, and in completed phases.
+    /// The vector clocks that arrivals at an mbarrier published in the current phase, and in completed phases. The key is the CTA
+    /// and the address.
     mbarriers: BTreeMap<(usize, u32), (VectorClock, VectorClock)>,
     /// Clocks published by atomic operations.
     atomics: VectorClock,
     pub(crate) tensor: TmemHappensBefore,
-    /// Whether a missing order is recorded in `found` instead of ending the run. The analysis stops after the first one.
+    /// Whether a missing order is recorded in `first_fault` instead of ending the run. The analysis stops after the first one.
     pub(crate) lenient: bool,
-    pub(crate) found: Option<Box<Fault>>,
+    pub(crate) first_fault: Option<Box<Fault>>,
     /// For each CTA and each remote warp that used its barriers: the time and line of the last use.
-    reached: BTreeMap<(usize, usize), (u32, u32)>,
+    remote_uses: BTreeMap<(usize, usize), (u32, u32)>,
 }
 
 #[derive(Default)]
@@ -74,17 +78,18 @@ fn merge(into: &mut [u32], from: &[u32]) {
 impl HappensBefore {
     pub(crate) fn new(program: &Program, ctas: usize, lenient: bool) -> HappensBefore {
         let warps_per_cta = program.threads.div_ceil(32) as usize;
-        let count = warps_per_cta * ctas;
-        if count > WARP_LIMIT {
+        let warp_count = warps_per_cta * ctas;
+        if warp_count > WARP_LIMIT {
             return HappensBefore::default();
         }
         let words = (program.shared_bytes as usize).div_ceil(4);
-        let memory = (0..ctas).map(|_| ShadowWords { writers: vec![Writer::default(); words], reads: vec![(0, 0); words * count] });
+        let memory =
+            (0..ctas).map(|_| ShadowWords { writers: vec![Writer::default(); words], reads: vec![(0, 0); words * warp_count] });
         HappensBefore {
             warps_per_cta,
-            count,
-            vector_clocks: vec![0; count * COMPONENTS * count],
-            tensor: TmemHappensBefore::new(count, ctas),
+            warp_count,
+            vector_clocks: vec![0; warp_count * COMPONENTS * warp_count],
+            tensor: TmemHappensBefore::new(warp_count, ctas),
             clock: 0,
             memory: memory.collect(),
             lenient,
@@ -92,10 +97,10 @@ impl HappensBefore {
         }
     }
 
-    pub(crate) fn id(&self, actor: Actor) -> usize {
+    pub(crate) fn warp_id(&self, actor: Actor) -> usize {
         actor.cta * self.warps_per_cta + actor.warp
     }
-    pub(crate) fn name(&self, id: usize) -> String {
+    pub(crate) fn describe_warp(&self, id: usize) -> String {
         match self.memory.len() {
             1 => format!("warp {id}"),
             _ => format!("warp {} of CTA {}", id % self.warps_per_cta, id / self.warps_per_cta),
@@ -103,23 +108,23 @@ impl HappensBefore {
     }
     /// Advances the warp's own component and returns its vector clock.
     pub(crate) fn advance_clock(&mut self, actor: Actor) -> &mut [u32] {
-        if self.count == 0 {
+        if self.warp_count == 0 {
             return &mut [];
         }
-        let id = self.id(actor);
+        let id = self.warp_id(actor);
         self.clock += 1;
-        let row = self.row(id);
+        let row = self.clock_range(id);
         self.vector_clocks[row.start + id] = self.clock;
         &mut self.vector_clocks[row]
     }
     /// Returns the position of a warp's clock in `vector_clocks`.
-    pub(crate) fn row(&self, id: usize) -> std::ops::Range<usize> {
-        let width = COMPONENTS * self.count;
+    pub(crate) fn clock_range(&self, id: usize) -> std::ops::Range<usize> {
+        let width = COMPONENTS * self.warp_count;
         id * width..(id + 1) * width
     }
     /// Publishes the warp's clock.
     pub(crate) fn publish(&mut self, actor: Actor, to: &mut VectorClock) {
-        to.resize(COMPONENTS * self.count, 0);
+        to.resize(COMPONENTS * self.warp_count, 0);
         if self.lenient {
             self.tensor_fence(actor, true);
         }
@@ -136,24 +141,24 @@ impl HappensBefore {
     // mbarriers in shared memory.
 
     /// A warp uses an mbarrier. The use must be ordered after the initialisation; a remote CTA must not end before the use.
-    pub(crate) fn reach(&mut self, actor: Actor, location: (usize, u32)) -> Result<()> {
+    pub(crate) fn check_mbarrier_use(&mut self, actor: Actor, location: (usize, u32)) -> Result<()> {
         self.read(actor, location.0, location.1, 8)?;
-        if self.count > 0 && location.0 != actor.cta {
-            let id = self.id(actor);
+        if self.warp_count > 0 && location.0 != actor.cta {
+            let id = self.warp_id(actor);
             let time = self.advance_clock(actor)[id];
-            self.reached.insert((location.0, id), (time, actor.line));
+            self.remote_uses.insert((location.0, id), (time, actor.line));
         }
         Ok(())
     }
-    /// Checks the end of a CTA: it must be ordered after every remote use of its barriers.
-    pub(crate) fn ends(&mut self, cta: usize) -> Result<()> {
-        let (count, warps) = (self.count, self.warps_per_cta);
+    /// Checks that the end of a CTA is ordered after every use of its mbarriers by other CTAs.
+    pub(crate) fn check_cta_end(&mut self, cta: usize) -> Result<()> {
+        let (warp_count, warps) = (self.warp_count, self.warps_per_cta);
         let own = cta * warps..(cta + 1) * warps;
         let is_ordered_after =
-            |id: usize| own.clone().map(|warp| self.vector_clocks[warp * COMPONENTS * count + id]).max().unwrap_or(0);
-        let late = self.reached.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > is_ordered_after(*id));
+            |id: usize| own.clone().map(|warp| self.vector_clocks[warp * COMPONENTS * warp_count + id]).max().unwrap_or(0);
+        let late = self.remote_uses.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > is_ordered_after(*id));
         let Some(((_, id), (_, line))) = late.map(|(key, value)| (*key, *value)) else { return Ok(()) };
-        let message = format!("CTA {cta} ends, but is not ordered after {} using its barrier", self.name(id));
+        let message = format!("CTA {cta} ends, but is not ordered after {} using its barrier", self.describe_warp(id));
         self.report(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
     }
 
@@ -163,33 +168,33 @@ impl HappensBefore {
         self.mbarriers.entry(location).or_default().0 = entry;
     }
     /// The data of an asynchronous copy arrived at a barrier. `time` is the time of its issue.
-    pub(crate) fn arrive_data(&mut self, actor: Actor, time: u32, location: (usize, u32)) {
-        if self.count > 0 {
-            let id = self.id(actor);
-            let given = &mut self.mbarriers.entry(location).or_default().0;
-            given.resize(COMPONENTS * self.count, 0);
-            given[id] = time.max(given[id]);
+    pub(crate) fn arrive_copy(&mut self, actor: Actor, time: u32, location: (usize, u32)) {
+        if self.warp_count > 0 {
+            let id = self.warp_id(actor);
+            let current_phase = &mut self.mbarriers.entry(location).or_default().0;
+            current_phase.resize(COMPONENTS * self.warp_count, 0);
+            current_phase[id] = time.max(current_phase[id]);
         }
     }
-    /// All MMAs up to a warp's commit with this number are complete.
-    pub(crate) fn arrive_mmas(&mut self, actor: Actor, commit: u32, location: (usize, u32)) {
-        if self.count > 0 {
-            let at = 2 * self.count + self.id(actor);
-            let given = &mut self.mbarriers.entry(location).or_default().0;
-            given.resize(COMPONENTS * self.count, 0);
-            given[at] = commit.max(given[at]);
+    /// Records at an mbarrier that all MMAs up to a warp's commit with this number are complete.
+    pub(crate) fn arrive_mma_commit(&mut self, actor: Actor, commit: u32, location: (usize, u32)) {
+        if self.warp_count > 0 {
+            let at = 2 * self.warp_count + self.warp_id(actor);
+            let current_phase = &mut self.mbarriers.entry(location).or_default().0;
+            current_phase.resize(COMPONENTS * self.warp_count, 0);
+            current_phase[at] = commit.max(current_phase[at]);
         }
     }
-    pub(crate) fn phase_done(&mut self, location: (usize, u32)) {
-        if let Some((given, done)) = self.mbarriers.get_mut(&location) {
-            done.resize(COMPONENTS * self.count, 0);
-            merge(done, given);
+    pub(crate) fn complete_phase(&mut self, location: (usize, u32)) {
+        if let Some((current_phase, completed_phases)) = self.mbarriers.get_mut(&location) {
+            completed_phases.resize(COMPONENTS * self.warp_count, 0);
+            merge(completed_phases, current_phase);
         }
     }
     pub(crate) fn acquire(&mut self, actor: Actor, location: (usize, u32)) {
-        if let Some((_, done)) = self.mbarriers.get(&location) {
-            let done = done.clone();
-            self.acquire_from(actor, &done);
+        if let Some((_, completed_phases)) = self.mbarriers.get(&location) {
+            let completed_phases = completed_phases.clone();
+            self.acquire_from(actor, &completed_phases);
         }
     }
 
@@ -197,13 +202,13 @@ impl HappensBefore {
         if !self.lenient {
             return Err(fault);
         }
-        *self = HappensBefore { found: Some(fault.line(actor.line)), ..HappensBefore::default() };
+        *self = HappensBefore { first_fault: Some(fault.line(actor.line)), ..HappensBefore::default() };
         Ok(())
     }
 
     // Accesses.
 
-    fn words(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
+    fn word_range(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
         let all = self.memory.get(cta).map_or(0, |words| words.writers.len());
         let end = (address.saturating_add(length) as usize).div_ceil(4).min(all);
         (address as usize / 4).min(end)..end
@@ -211,44 +216,44 @@ impl HappensBefore {
 
     /// Checks a read by a warp or by asynchronous work that it issued.
     pub(crate) fn read(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<()> {
-        let words = self.words(cta, address, length);
-        if self.count == 0 || words.is_empty() {
+        let words = self.word_range(cta, address, length);
+        if self.warp_count == 0 || words.is_empty() {
             return Ok(());
         }
-        let id = self.id(actor);
+        let id = self.warp_id(actor);
         self.clock += 1;
         let memory = &mut self.memory[cta];
         for word in words {
             let writer = memory.writers[word];
-            if writer.time > self.vector_clocks[id * COMPONENTS * self.count + usize::from(writer.warp)]
+            if writer.time > self.vector_clocks[id * COMPONENTS * self.warp_count + usize::from(writer.warp)]
                 && usize::from(writer.warp) != id
                 && !writer.mixed
             {
-                let (reader, other) = (self.name(id), self.name(writer.warp.into()));
+                let (reader, other) = (self.describe_warp(id), self.describe_warp(writer.warp.into()));
                 let message = format!("{reader} reads shared memory at {:#x} without a barrier after {other} wrote it", word * 4);
                 let fault = Fault::new("SIM035", message).note(format!("the write is in line {}", writer.line));
                 return self.report(fault, actor);
             }
-            memory.reads[word * self.count + id] = (self.clock, actor.line);
+            memory.reads[word * self.warp_count + id] = (self.clock, actor.line);
         }
         Ok(())
     }
 
     /// Checks that a value-changing write is ordered after another warp's write.
-    pub(crate) fn overwrites(&mut self, actor: Actor, cta: usize, address: u32, before: &[u8], data: &[u8]) -> Result<()> {
+    pub(crate) fn check_overwrite(&mut self, actor: Actor, cta: usize, address: u32, before: &[u8], data: &[u8]) -> Result<()> {
         // Partial words are not tracked.
-        if self.count == 0 || data.len() < 4 || before == data {
+        if self.warp_count == 0 || data.len() < 4 || before == data {
             return Ok(());
         }
-        let id = self.id(actor);
-        let start = self.row(id).start;
+        let id = self.warp_id(actor);
+        let start = self.clock_range(id).start;
         let first = address as usize / 4;
-        for word in self.words(cta, address, data.len() as u32) {
+        for word in self.word_range(cta, address, data.len() as u32) {
             let Writer { time, line, warp, mixed } = self.memory[cta].writers[word];
             let bytes = (word - first) * 4..(word - first) * 4 + 4;
-            let unknown = time > self.vector_clocks[start + usize::from(warp)] && usize::from(warp) != id && !mixed;
-            if unknown && before.get(bytes.clone()) != data.get(bytes) {
-                let (own, other) = (self.name(id), self.name(warp.into()));
+            let is_unordered = time > self.vector_clocks[start + usize::from(warp)] && usize::from(warp) != id && !mixed;
+            if is_unordered && before.get(bytes.clone()) != data.get(bytes) {
+                let (own, other) = (self.describe_warp(id), self.describe_warp(warp.into()));
                 let message =
                     format!("{own} writes shared memory at {:#x} without a barrier after {other} wrote another value", word * 4);
                 return self.report(Fault::new("SIM036", message).note(format!("the other write is in line {line}")), actor);
@@ -259,42 +264,48 @@ impl HappensBefore {
 
     /// Checks a write by a warp or by asynchronous work that it issued. Returns the time of the write.
     pub(crate) fn write(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<u32> {
-        let words = self.words(cta, address, length);
-        if self.count == 0 || words.is_empty() {
+        let words = self.word_range(cta, address, length);
+        if self.warp_count == 0 || words.is_empty() {
             return Ok(0);
         }
-        let id = self.id(actor);
+        let id = self.warp_id(actor);
         self.clock += 1;
-        let row = self.row(id);
-        let published = &self.vector_clocks[row.start..row.start + self.count];
+        let row = self.clock_range(id);
+        let own_clock = &self.vector_clocks[row.start..row.start + self.warp_count];
         let memory = &mut self.memory[cta];
         for word in words {
-            let reads = &memory.reads[word * self.count..(word + 1) * self.count];
-            let unknown = |(other, (read, published)): (usize, (&(u32, u32), &u32))| other != id && read.0 > *published;
-            if let Some(reader) = reads.iter().zip(published).enumerate().position(unknown) {
+            let reads = &memory.reads[word * self.warp_count..(word + 1) * self.warp_count];
+            let is_unordered = |(other, (read, own_clock)): (usize, (&(u32, u32), &u32))| other != id && read.0 > *own_clock;
+            if let Some(reader) = reads.iter().zip(own_clock).enumerate().position(is_unordered) {
                 let line = reads[reader].1;
                 let message = format!(
                     "{} writes shared memory at {:#x} without a barrier after {} read it",
-                    self.name(id),
+                    self.describe_warp(id),
                     word * 4,
-                    self.name(reader)
+                    self.describe_warp(reader)
                 );
                 let fault = Fault::new("SIM036", message).note(format!("the read is in line {line}"));
                 return self.report(fault, actor).map(|()| 0);
             }
             let writer = &mut memory.writers[word];
-            let others = writer.time > published[usize::from(writer.warp)] && usize::from(writer.warp) != id;
-            *writer = Writer { time: self.clock, line: actor.line, warp: id as u16, mixed: length < 4 && (others || writer.mixed) };
+            let unordered_write = writer.time > own_clock[usize::from(writer.warp)] && usize::from(writer.warp) != id;
+            *writer = Writer {
+                time: self.clock,
+                line: actor.line,
+                warp: id as u16,
+                mixed: length < 4 && (unordered_write || writer.mixed),
+            };
         }
         Ok(self.clock)
     }
     /// Records an atomic operation on shared memory. Atomics need no order among each other.
     pub(crate) fn atomic(&mut self, cta: usize, address: u32) {
-        for word in self.words(cta, address, 4) {
+        for word in self.word_range(cta, address, 4) {
             self.memory[cta].writers[word].mixed = true;
         }
     }
-    /// Orders warps by atomic operations: each publishes its vector clock and merges those published before.
+    /// Orders warps by atomic operations: the warp publishes its vector clock and merges the vector clocks that warps published
+    /// before.
     pub(crate) fn synchronise(&mut self, actor: Actor) {
         let mut atomics = std::mem::take(&mut self.atomics);
         self.publish(actor, &mut atomics);

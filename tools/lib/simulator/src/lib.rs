@@ -55,6 +55,6 @@ pub use lanes::{LaneFn, Lanes, WARP};
 pub use machine::{Delivery, Machine, Options, Races};
 pub use memory::Global;
 pub use mma_arith::{Accumulator, Kind};
-pub use record::{Bar, Event, Record, Recording, Stream};
+pub use record::{Event, MbarrierAddress, Record, Recording, Stream};
 pub use source_locations::{SourceLocation, SourceLocations};
-pub use tmem::Shape;
+pub use tmem::TmemShape;

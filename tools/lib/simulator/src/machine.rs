@@ -5,7 +5,7 @@
 //! selects another one.
 
 use crate::barrier::{Barrier, ClusterBarrier};
-use crate::exec::wgmma::Group;
+use crate::exec::wgmma::WarpGroupMmas;
 use crate::exec::{Flow, Mbarrier, map_to_cta};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
@@ -26,13 +26,13 @@ use std::time::Instant;
 /// Time slice of a warp, in instructions.
 const TIME_SLICE: u32 = 200;
 /// Instructions after which another cluster is admitted even if the resident ones make progress.
-const SLICE: u64 = 20_000_000;
+const ADMISSION_INTERVAL: u64 = 20_000_000;
 /// Fault code for exceeding the instruction limit.
-const NO_END: &str = "SIM041";
+const INSTRUCTION_LIMIT_FAULT: &str = "SIM041";
 /// Upper bound on resident clusters.
-const MAX_RESIDENT: usize = 64;
+const MAX_RESIDENT_CLUSTERS: usize = 64;
 /// Upper bound on the bytes that resident clusters occupy.
-const MEMORY: u64 = 4 << 30;
+const MAX_RESIDENT_BYTES: u64 = 4 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
@@ -88,14 +88,14 @@ pub struct Machine<'p> {
     pub(crate) traffic: Vec<Traffic>,
     /// The first race, if races are not errors.
     pub race: Option<Box<Fault>>,
-    /// The first violation of each rule that NVIDIA's compilers do not follow, if such violations are not errors.
+    /// Violations of rules that NVIDIA's compilers do not follow, the first of each rule. Empty if violations are errors.
     pub breaches: Vec<Box<Fault>>,
 }
 
 pub(crate) struct Cluster {
     pub(crate) ctas: Vec<Cta>,
     pub(crate) barrier: ClusterBarrier,
-    pub(crate) order: HappensBefore,
+    pub(crate) happens_before: HappensBefore,
     /// Asynchronous work in flight, oldest first.
     pub(crate) pending: VecDeque<Pending>,
     id: [u32; 3],
@@ -109,9 +109,9 @@ pub(crate) struct Cta {
     pub(crate) tmem: Tmem,
     pub(crate) warps: Vec<Warp>,
     /// For each warp, the time of its last fence between the generic and the async proxy.
-    pub(crate) fenced: Vec<u32>,
+    pub(crate) proxy_fence_times: Vec<u32>,
     /// The collective MMA state of each warp group.
-    pub(crate) groups: BTreeMap<usize, Group>,
+    pub(crate) warp_groups: BTreeMap<usize, WarpGroupMmas>,
 }
 
 impl<'p> Machine<'p> {
@@ -165,15 +165,15 @@ impl<'p> Machine<'p> {
         self.run_chunks(all)
     }
 
-    /// Runs some CTAs of the grid. If the grid counts CTAs, it runs their complete clusters.
+    /// Runs the clusters that contain the given CTAs. If the grid counts clusters, each position is that of a cluster.
     pub fn run_blocks(&mut self, blocks: &[[u32; 3]]) -> Result<()> {
         let all = self.cluster_ids()?;
-        let numbers = self.numbers(blocks)?;
-        self.run_chunks(ClusterIds { end: numbers.len() as u64, some: Some(numbers.into()), ..all })
+        let numbers = self.cluster_numbers(blocks)?;
+        self.run_chunks(ClusterIds { end: numbers.len() as u64, selected: Some(numbers.into()), ..all })
     }
 
     /// Returns the numbers of the clusters that contain the given CTAs.
-    pub fn numbers(&self, blocks: &[[u32; 3]]) -> Result<Vec<u64>> {
+    pub fn cluster_numbers(&self, blocks: &[[u32; 3]]) -> Result<Vec<u64>> {
         let all = self.cluster_ids()?;
         let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster };
         let mut numbers: Vec<u64> = Vec::new();
@@ -188,7 +188,7 @@ impl<'p> Machine<'p> {
     }
 
     fn run_chunks(&mut self, clusters: ClusterIds) -> Result<()> {
-        match parallel::chunks(self, &clusters) {
+        match parallel::split_grid(self, &clusters) {
             Some(chunks) => parallel::run(self, chunks),
             None => self.run_clusters(clusters),
         }
@@ -201,11 +201,11 @@ impl<'p> Machine<'p> {
         let mut running: Vec<Cluster> = Vec::new();
         let mut last_admission = 0;
         loop {
-            let slow = self.total - last_admission > SLICE && running.len() < max_resident;
+            let slow = self.total - last_admission > ADMISSION_INTERVAL && running.len() < max_resident;
             if (running.is_empty() || slow)
                 && let Some(id) = self.waiting.next()
             {
-                running.push(self.cluster(id));
+                running.push(self.new_cluster(id));
                 last_admission = self.total;
             }
             if running.is_empty() {
@@ -221,8 +221,8 @@ impl<'p> Machine<'p> {
                 if let Some(cta) = cluster.ctas.iter().find(|cta| cta.tmem.is_allocated()) {
                     return Err(Fault::new("SIM083", format!("CTA {} ends without freeing its tensor memory", cta.rank)));
                 }
-                self.race = self.race.take().or(cluster.order.found.take());
-                for fault in cluster.ctas.iter_mut().filter_map(|cta| cta.shared.unfenced.take()) {
+                self.race = self.race.take().or(cluster.happens_before.first_fault.take());
+                for fault in cluster.ctas.iter_mut().filter_map(|cta| cta.shared.first_unfenced.take()) {
                     self.breach(fault)?;
                 }
             }
@@ -234,22 +234,26 @@ impl<'p> Machine<'p> {
                 continue;
             }
             match self.waiting.next() {
-                Some(id) if running.len() < max_resident => running.push(self.cluster(id)),
+                Some(id) if running.len() < max_resident => running.push(self.new_cluster(id)),
                 _ => return Err(deadlock(self.program, &running)),
             }
         }
     }
 
-    /// Creates a machine that runs a chunk of the grid on a copy of global memory.
-    pub(crate) fn chunk(&self, number: u64) -> Machine<'p> {
+    /// Creates a machine that runs a chunk of the grid on a copy of global memory. The copy tracks its writes.
+    pub(crate) fn machine_for_chunk(&self, number: u64) -> Machine<'p> {
         let seed = self.options.seed.map(|seed| seed.wrapping_add(number << 32));
         let options = Options { seed, ..self.options };
         let traffic = self.traffic.clone();
-        Machine { traffic, ..Machine::new(self.program, options, self.grid, self.params.clone(), self.global.followed()) }
+        Machine {
+            traffic,
+            ..Machine::new(self.program, options, self.grid, self.params.clone(), self.global.with_tracked_writes())
+        }
     }
+
     /// Merges the effects of a chunk's machine.
-    pub(crate) fn take(&mut self, chunk: Machine) {
-        self.global.take_written(&chunk.global);
+    pub(crate) fn merge_chunk(&mut self, chunk: Machine) {
+        self.global.apply_tracked_writes(&chunk.global);
         self.printed.extend(chunk.printed);
         self.total += chunk.total;
         self.race = self.race.take().or(chunk.race);
@@ -274,9 +278,9 @@ impl<'p> Machine<'p> {
         // The happens-before analysis keeps each warp's last read of each word.
         let order = u64::from(program.shared_bytes) * 2 * (warps * ctas + 2).min(64);
         let warp = registers + u64::from(program.local_bytes) * WARP as u64;
-        match MEMORY / (ctas * (warps * warp + u64::from(program.shared_bytes) + order)).max(1) {
+        match MAX_RESIDENT_BYTES / (ctas * (warps * warp + u64::from(program.shared_bytes) + order)).max(1) {
             0 => Err(Fault::unsupported("a cluster whose registers and local memory exceed 4 GiB")),
-            count => Ok(MAX_RESIDENT.min(count as usize)),
+            count => Ok(MAX_RESIDENT_CLUSTERS.min(count as usize)),
         }
     }
 
@@ -294,10 +298,10 @@ impl<'p> Machine<'p> {
         let [x, y, z] = [divide(0)?, divide(1)?, divide(2)?];
         let total = [x, y, z].iter().try_fold(1u64, |total, extent| total.checked_mul(u64::from(*extent)));
         let total = total.ok_or_else(|| Fault::unsupported(format!("a grid of {:?}", self.grid)))?;
-        Ok(ClusterIds { extent: [x, y, z], some: None, next: 0, end: total })
+        Ok(ClusterIds { extent: [x, y, z], selected: None, next: 0, end: total })
     }
 
-    pub(crate) fn cluster(&mut self, id: [u32; 3]) -> Cluster {
+    pub(crate) fn new_cluster(&mut self, id: [u32; 3]) -> Cluster {
         let size = self.program.cluster;
         let count = size.iter().product::<u32>();
         let warps = self.program.threads.div_ceil(32) as usize;
@@ -310,7 +314,7 @@ impl<'p> Machine<'p> {
             let cta_position = CtaPosition { id, within, rank, size, memory: memory.unwrap_or(0) };
             let warps = (0..warps).map(|warp| {
                 let threads = self.program.threads - warp as u32 * 32;
-                let mut new = Warp::new(self.program, warp, threads, |special| self.special(special, warp, &cta_position));
+                let mut new = Warp::new(self.program, warp, threads, |special| self.special_value(special, warp, &cta_position));
                 if !self.options.check_rules {
                     new.assume_defined();
                 }
@@ -323,35 +327,35 @@ impl<'p> Machine<'p> {
                 barriers: Default::default(),
                 mbarriers: BTreeMap::new(),
                 tmem: Tmem::default(),
-                fenced: vec![0; warps.len()],
-                groups: BTreeMap::new(),
+                proxy_fence_times: vec![0; warps.len()],
+                warp_groups: BTreeMap::new(),
                 warps,
             }
         });
-        Cluster { ctas: ctas.collect(), id, order: self.order(count as usize), ..Cluster::none() }
+        Cluster { ctas: ctas.collect(), id, happens_before: self.new_happens_before(count as usize), ..Cluster::empty() }
     }
 
-    fn special(&self, special: Special, warp: usize, cta_position: &CtaPosition) -> Lanes {
+    fn special_value(&self, special: Special, warp: usize, cta_position: &CtaPosition) -> Lanes {
         let size = cta_position.size;
         let clusters = |axis: usize| {
             if self.program.grid_of_clusters { self.grid[axis] } else { self.grid[axis] / size[axis] }
         };
-        let value = |chunk: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(chunk.into())); WARP];
+        let value = |dimension: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(dimension.into())); WARP];
         match special {
-            Special::Tid(chunk) => {
+            Special::Tid(dimension) => {
                 let [x, y, z] = self.program.block;
-                let (before, extent) = [(1, x), (x, y), (x * y, z)][usize::from(chunk)];
+                let (before, extent) = [(1, x), (x, y), (x * y, z)][usize::from(dimension)];
                 std::array::from_fn(|lane| u64::from((warp * 32 + lane) as u32 / before % extent))
             }
-            Special::Ntid(chunk) => value(chunk, &|axis| self.program.block[axis]),
+            Special::Ntid(dimension) => value(dimension, &|axis| self.program.block[axis]),
             Special::Zero => [0; WARP],
             Special::One => [1; WARP],
-            Special::Ctaid(chunk) => value(chunk, &|axis| cta_position.id[axis] * size[axis] + cta_position.within[axis]),
-            Special::Nctaid(chunk) => value(chunk, &|axis| clusters(axis) * size[axis]),
-            Special::ClusterId(chunk) => value(chunk, &|axis| cta_position.id[axis]),
-            Special::NclusterId(chunk) => value(chunk, &clusters),
-            Special::ClusterCtaid(chunk) => value(chunk, &|axis| cta_position.within[axis]),
-            Special::ClusterNctaid(chunk) => value(chunk, &|axis| size[axis]),
+            Special::Ctaid(dimension) => value(dimension, &|axis| cta_position.id[axis] * size[axis] + cta_position.within[axis]),
+            Special::Nctaid(dimension) => value(dimension, &|axis| clusters(axis) * size[axis]),
+            Special::ClusterId(dimension) => value(dimension, &|axis| cta_position.id[axis]),
+            Special::NclusterId(dimension) => value(dimension, &clusters),
+            Special::ClusterCtaid(dimension) => value(dimension, &|axis| cta_position.within[axis]),
+            Special::ClusterNctaid(dimension) => value(dimension, &|axis| size[axis]),
             Special::ClusterCtarank => [cta_position.rank.into(); WARP],
             Special::ClusterNctarank => [size.iter().product::<u32>().into(); WARP],
             Special::SharedAddress(address) => [map_to_cta(address.into(), cta_position.rank.into()); WARP],
@@ -375,7 +379,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn order(&self, ctas: usize) -> HappensBefore {
+    fn new_happens_before(&self, ctas: usize) -> HappensBefore {
         match self.options.races {
             _ if self.race.is_some() => HappensBefore::default(),
             Races::Ignore => HappensBefore::default(),
@@ -408,10 +412,9 @@ impl<'p> Machine<'p> {
             if cluster.ctas[cta].warps[index].is_done() {
                 continue;
             }
-            let run_slice =
-                if self.options.seed.is_some() { 1 + self.random_below(u64::from(TIME_SLICE)) as u32 } else { TIME_SLICE };
+            let slice = if self.options.seed.is_some() { 1 + self.random_below(u64::from(TIME_SLICE)) as u32 } else { TIME_SLICE };
             let mut warp = std::mem::take(&mut cluster.ctas[cta].warps[index]);
-            let result = self.run_slice(cluster, cta, &mut warp, run_slice);
+            let result = self.run_slice(cluster, cta, &mut warp, slice);
             cluster.ctas[cta].warps[index] = warp;
             progress |= result? > 0;
         }
@@ -426,12 +429,12 @@ impl<'p> Machine<'p> {
     }
 
     /// Runs a warp for a time slice. Returns the number of executed instructions.
-    fn run_slice(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, run_slice: u32) -> Result<u32> {
+    fn run_slice(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, slice: u32) -> Result<u32> {
         for split in &mut warp.splits {
             split.wait = None;
         }
         let mut count = 0;
-        while count < run_slice {
+        while count < slice {
             let index = if warp.splits.len() == 1 {
                 if warp.splits[0].wait.is_some() {
                     break;
@@ -464,16 +467,16 @@ impl<'p> Machine<'p> {
             }
             match flow {
                 Flow::Next => warp.splits[index].pc += 1,
-                Flow::Branch { target, taken: branches_taken } => {
-                    self.branches_taken[pc as usize] += u64::from(branches_taken != 0);
-                    warp.branch(index, target, branches_taken);
+                Flow::Branch { target, taken } => {
+                    self.branches_taken[pc as usize] += u64::from(taken != 0);
+                    warp.branch(index, target, taken);
                 }
                 Flow::Exit(lanes) => {
                     warp.exit(index, lanes);
                     if warp.is_done() {
-                        cluster.ctas[cta].warp_left();
-                        cluster.warp_left();
-                        self.has_left(cluster, cta, warp.index)?;
+                        cluster.ctas[cta].warp_ended();
+                        cluster.warp_ended();
+                        self.check_end_of_cta(cluster, cta, warp.index)?;
                     }
                 }
                 Flow::Wait(wait) => {
@@ -495,7 +498,10 @@ impl<'p> Machine<'p> {
         }
         self.total += u64::from(count);
         if self.total > self.options.instruction_limit {
-            return Err(Fault::new(NO_END, format!("the kernel has not ended after {} warp instructions", self.total)));
+            return Err(Fault::new(
+                INSTRUCTION_LIMIT_FAULT,
+                format!("the kernel has not ended after {} warp instructions", self.total),
+            ));
         }
         if self.options.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Err(Fault::new("SIM042", "the launch exceeds its time limit"));
@@ -508,8 +514,9 @@ impl<'p> Machine<'p> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterIds {
     pub(crate) extent: [u32; 3],
-    /// The selected cluster numbers, x fastest; `None` means the complete range.
-    pub(crate) some: Option<Arc<[u64]>>,
+    /// The selected cluster numbers, x fastest; `next` and `end` are indices into them. `None`: `next` and `end` are cluster
+    /// numbers.
+    pub(crate) selected: Option<Arc<[u64]>>,
     pub(crate) next: u64,
     pub(crate) end: u64,
 }
@@ -519,9 +526,9 @@ impl Iterator for ClusterIds {
     fn next(&mut self) -> Option<[u32; 3]> {
         let [x, y, _] = self.extent.map(u64::from);
         (self.next < self.end).then(|| {
-            let at = self.some.as_ref().map_or(self.next, |some| some[self.next as usize]);
+            let at = self.selected.as_ref().map_or(self.next, |selected| selected[self.next as usize]);
             self.next += 1;
-            [at % x, at / x % y, at / (x * y)].map(|chunk| chunk as u32)
+            [at % x, at / x % y, at / (x * y)].map(|coordinate| coordinate as u32)
         })
     }
 }
@@ -529,7 +536,7 @@ impl Iterator for ClusterIds {
 impl ClusterIds {
     /// Adds a note to an instruction-limit fault, so that the user can tell a long run from an endless one.
     fn describe(&self, fault: Box<Fault>) -> Box<Fault> {
-        if fault.code != NO_END || self.end <= 1 {
+        if fault.code != INSTRUCTION_LIMIT_FAULT || self.end <= 1 {
             return fault;
         }
         let (begun, all) = (self.next, self.end);
@@ -538,9 +545,12 @@ impl ClusterIds {
 }
 
 struct CtaPosition {
+    /// The position of the cluster in the grid.
     id: [u32; 3],
+    /// The position of the CTA in its cluster, and its rank there.
     within: [u32; 3],
     rank: u32,
+    /// The cluster size.
     size: [u32; 3],
     /// Address of the CTA's private global memory; 0 if there is none.
     memory: u64,
@@ -548,11 +558,11 @@ struct CtaPosition {
 
 impl Cluster {
     /// Returns a cluster without CTAs.
-    pub(crate) fn none() -> Cluster {
+    pub(crate) fn empty() -> Cluster {
         Cluster {
             ctas: Vec::new(),
             barrier: ClusterBarrier::default(),
-            order: HappensBefore::default(),
+            happens_before: HappensBefore::default(),
             pending: VecDeque::new(),
             id: [0; 3],
         }

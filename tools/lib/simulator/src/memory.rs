@@ -7,7 +7,7 @@ use common::launch::Contents;
 const HEAP_LIMIT: u64 = 1 << 30;
 const HEAP_BASE: u64 = 0x0500_0000_0000;
 /// Distance within which an access is attributed to a region in the fault's notes.
-const NEAR: u64 = 1 << 28;
+const MAX_NOTE_DISTANCE: u64 = 1 << 28;
 
 #[derive(Clone)]
 struct Region {
@@ -40,13 +40,13 @@ impl Global {
         self.regions.iter().map(|region| region.data.len() as u64).sum()
     }
     /// Returns a copy that tracks its writes.
-    pub(crate) fn followed(&self) -> Global {
+    pub(crate) fn with_tracked_writes(&self) -> Global {
         let mut copy = self.clone();
         copy.regions.iter_mut().for_each(|region| region.written = Some(vec![false; region.data.len()]));
         copy
     }
-    /// Applies the tracked writes of such a copy.
-    pub(crate) fn take_written(&mut self, copy: &Global) {
+    /// Applies the writes that a copy tracked.
+    pub(crate) fn apply_tracked_writes(&mut self, copy: &Global) {
         for (region, other) in self.regions.iter_mut().zip(&copy.regions) {
             let mut at = 0;
             for run in other.written.as_deref().unwrap_or_default().chunk_by(|a, b| a == b) {
@@ -70,16 +70,16 @@ impl Global {
     }
 
     pub(crate) fn read(&mut self, address: u64, length: usize) -> Result<&[u8]> {
-        let (region, offset) = self.find(address, length)?;
+        let (region, offset) = self.locate(address, length)?;
         Ok(self.regions[region].data.get(offset..offset + length))
     }
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
-        self.bytes(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
+        self.bytes_mut(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
     }
     /// Returns the bytes at an address for writing.
     #[inline]
-    pub(crate) fn bytes(&mut self, address: u64, length: usize) -> Result<&mut [u8]> {
-        let (region, offset) = self.find(address, length)?;
+    pub(crate) fn bytes_mut(&mut self, address: u64, length: usize) -> Result<&mut [u8]> {
+        let (region, offset) = self.locate(address, length)?;
         let region = &mut self.regions[region];
         if let Some(written) = &mut region.written {
             written[offset..offset + length].fill(true);
@@ -88,7 +88,7 @@ impl Global {
     }
     /// Returns the region and offset of an address.
     #[inline]
-    fn find(&mut self, address: u64, length: usize) -> Result<(usize, usize)> {
+    fn locate(&mut self, address: u64, length: usize) -> Result<(usize, usize)> {
         let inside = |region: &Region| {
             let offset = address.wrapping_sub(region.base);
             offset < region.data.len() as u64 && region.data.len() as u64 - offset >= length as u64
@@ -97,22 +97,22 @@ impl Global {
             let at = self.regions.partition_point(|region| region.base <= address);
             match at.checked_sub(1) {
                 Some(index) if inside(&self.regions[index]) => self.last = index,
-                _ => return Err(self.outside(address, length, at)),
+                _ => return Err(self.out_of_bounds(address, length, at)),
             }
         }
         Ok((self.last, (address - self.regions[self.last].base) as usize))
     }
 
     #[cold]
-    fn outside(&self, address: u64, length: usize, at: usize) -> Box<Fault> {
+    fn out_of_bounds(&self, address: u64, length: usize, at: usize) -> Box<Fault> {
         let mut fault =
             Fault::new("SIM010", format!("an access of {length} bytes at global address {address:#x} is out of bounds"));
-        let around = [at.checked_sub(1), Some(at)].into_iter().flatten().filter_map(|index| self.regions.get(index));
-        let near = |region: &&Region| {
-            let past = address.checked_sub(region.base + region.data.len() as u64);
-            past.or_else(|| region.base.checked_sub(address)).is_none_or(|distance| distance <= NEAR)
+        let neighbours = [at.checked_sub(1), Some(at)].into_iter().flatten().filter_map(|index| self.regions.get(index));
+        let is_near = |region: &&Region| {
+            let bytes_after_end = address.checked_sub(region.base + region.data.len() as u64);
+            bytes_after_end.or_else(|| region.base.checked_sub(address)).is_none_or(|distance| distance <= MAX_NOTE_DISTANCE)
         };
-        for region in around.filter(near) {
+        for region in neighbours.filter(is_near) {
             let (base, size) = (region.base, region.data.len());
             let distance = if address >= base {
                 format!("{} bytes after its start", address - base)

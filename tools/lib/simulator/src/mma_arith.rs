@@ -11,7 +11,7 @@ use numerics::float::{Overflow, decode, encode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Float(Scalar),
-    /// Six-bit and smaller floats: exponent and mantissa widths.
+    /// Floats of six bits without infinities and NaN: widths of exponent and mantissa.
     Small {
         exponent: u32,
         mantissa: u32,
@@ -29,7 +29,7 @@ impl Kind {
             // Hardware ignores the low mantissa bits of a tf32 operand.
             Kind::Float(Scalar::TF32) => decode(Scalar::F32, bits & 0xffff_e000),
             Kind::Float(ty) => decode(ty, bits),
-            Kind::Small { exponent, mantissa } => small(exponent, mantissa, bits),
+            Kind::Small { exponent, mantissa } => decode_small_float(exponent, mantissa, bits),
             Kind::Int { bits: width, signed } => {
                 let shift = 64 - width;
                 let raised = bits << shift;
@@ -37,14 +37,14 @@ impl Kind {
             }
         }
     }
-    /// Returns the values of all bit patterns of an operand type of up to 8 bits, or of 16 bits.
+    /// Returns the value of every pattern of `width` bits, as a lookup table.
     pub(crate) fn table(self, width: u32) -> Vec<f64> {
         (0..1u64 << width).map(|bits| self.value(bits)).collect()
     }
 }
 
 /// Decodes a small float without infinities and NaN.
-fn small(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
+fn decode_small_float(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
     let bias = (1 << (exponent_bits - 1)) - 1;
     let mantissa = (bits & ((1 << mantissa_bits) - 1)) as f64 / f64::from(1 << mantissa_bits);
     let exponent = (bits >> mantissa_bits & ((1 << exponent_bits) - 1)) as i32;

@@ -18,7 +18,7 @@ const SEEDS: &[&str] = &[
 ];
 
 /// Time limit per mutant. A few hundred thousand instructions take far less, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 struct Random(u64);
 
@@ -47,7 +47,8 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-const ODD: &[&str] = &[
+/// Tokens that a mutant may get: boundary values, operands and modifiers.
+const BOUNDARY_TOKENS: &[&str] = &[
     "0",
     "1",
     "-1",
@@ -101,7 +102,7 @@ const ODD: &[&str] = &[
 ];
 
 /// Returns a token's kind: number, register of one class, or other word.
-fn kind(token: &str) -> &str {
+fn token_kind(token: &str) -> &str {
     match token.strip_prefix('%') {
         _ if token.starts_with(|c: char| c.is_ascii_digit()) => "0",
         Some(register) => register.trim_end_matches(|c: char| c.is_ascii_digit()),
@@ -115,16 +116,17 @@ fn mutant(random: &mut Random, seed: &[String]) -> String {
         let at = random.below(tokens.len());
         match random.below(12) {
             0 => drop(tokens.remove(at)),
-            1 => tokens[at] = random.pick(ODD).to_string(),
-            2 => tokens.insert(at, random.pick(ODD).to_string()),
+            1 => tokens[at] = random.pick(BOUNDARY_TOKENS).to_string(),
+            2 => tokens.insert(at, random.pick(BOUNDARY_TOKENS).to_string()),
             // Replace a token by another of the same kind.
             3..=6 => {
-                let wanted = *random.pick(&["0", "0", "r", "rd", "p", "word"]);
-                let same: Vec<usize> = (0..tokens.len()).filter(|&index| kind(&tokens[index]) == wanted).collect();
+                let chosen_kind = *random.pick(&["0", "0", "r", "rd", "p", "word"]);
+                let same: Vec<usize> = (0..tokens.len()).filter(|&index| token_kind(&tokens[index]) == chosen_kind).collect();
                 if !same.is_empty() {
                     let (to, from) = (*random.pick(&same), *random.pick(&same));
                     let number = random.below(18);
-                    tokens[to] = if wanted == "0" && number < 12 { ODD[number].into() } else { tokens[from].clone() };
+                    tokens[to] =
+                        if chosen_kind == "0" && number < 12 { BOUNDARY_TOKENS[number].into() } else { tokens[from].clone() };
                 }
             }
             // Duplicate, delete or swap lines.
@@ -182,7 +184,7 @@ fn try_mutants(name: &str, start: usize, text: &str, count: usize) -> usize {
         let begin = Instant::now();
         let delivery = [Delivery::Early, Delivery::Late][number % 2];
         let result = std::panic::catch_unwind(|| run(&mutant, delivery, number as u64));
-        if result.is_err() || begin.elapsed() > PATIENCE {
+        if result.is_err() || begin.elapsed() > TIME_LIMIT {
             let path = std::env::temp_dir().join("tile-sim-mutant.ptx");
             std::fs::write(&path, &mutant).unwrap();
             panic!("mutant {number} of {name} is in {}; it took {:?}", path.display(), begin.elapsed());

@@ -1,8 +1,8 @@
 //! Tensor maps from the callback of a host object, native code that the PTX's compiler generated.
 //!
 //! The system's C compiler links the object with a small caller. The caller looks up the kernel's callback and calls it on the
-//! parameters. It runs as a child process without an environment, in its own directory, with time and memory limits. All of this
-//! requires `--allow-native`.
+//! parameters. The caller runs as a child process without an environment, in its own directory, with time and memory limits. All of
+//! this requires `--allow-native`.
 
 use crate::program::Program;
 use base::diag::{Diagnostic, Result};
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use target_info::Target;
 
 /// Limits for the callback, in seconds and KiB.
-const TIME: u64 = 10;
-const MEMORY: u64 = 1 << 20;
+const TIME_LIMIT_SECONDS: u64 = 10;
+const MEMORY_LIMIT_KIB: u64 = 1 << 20;
 
 /// Layout of `__CUDA_TILEIR_CALLBACKS`: word 4 is the size of an entry, word 5 the entry table and word 6 the number of entries. An
 /// entry starts with the kernel's name, and its word 5 is the callback. The fourth argument of the callback is the parameter
@@ -54,13 +54,13 @@ pub(crate) fn call(object: &Path, program: &Program, target: &[String], mut para
         let bytes = slot.bytes as usize;
         memory[at..at + bytes].copy_from_slice(&params[slot.offset as usize..][..bytes]);
     }
-    let answer = run(object, &program.entry, &memory)?;
-    if answer.len() != memory.len() {
-        return Err(failed(&format!("it returned {} bytes instead of {}", answer.len(), memory.len())));
+    let returned = run(object, &program.entry, &memory)?;
+    if returned.len() != memory.len() {
+        return Err(failed(&format!("it returned {} bytes instead of {}", returned.len(), memory.len())));
     }
     for (&at, slot) in offsets.iter().zip(&program.params).filter(|(_, slot)| slot.hidden) {
         let bytes = slot.bytes as usize;
-        params[slot.offset as usize..][..bytes].copy_from_slice(&answer[at..at + bytes]);
+        params[slot.offset as usize..][..bytes].copy_from_slice(&returned[at..at + bytes]);
     }
     Ok(params)
 }
@@ -102,7 +102,7 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
     if !linked.is_empty() {
         return Err(failed(&format!("linking failed: {linked}")));
     }
-    let limits = format!("ulimit -t {TIME} -v {MEMORY} -f 0; exec ./caller \"$1\"");
+    let limits = format!("ulimit -t {TIME_LIMIT_SECONDS} -v {MEMORY_LIMIT_KIB} -f 0; exec ./caller \"$1\"");
     let mut child = child::command("/bin/sh")
         .args(["-c", &limits, "sh", entry])
         .current_dir(folder.path())
@@ -114,7 +114,7 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
         .map_err(io)?;
     // The data fits into the Unix pipe's buffer, so writing before reading cannot block.
     child.stdin.take().map(|mut pipe| pipe.write_all(memory));
-    let end = Instant::now() + Duration::from_secs(2 * TIME);
+    let end = Instant::now() + Duration::from_secs(2 * TIME_LIMIT_SECONDS);
     let status = loop {
         match child.try_wait().map_err(io)? {
             Some(status) => break status,
@@ -131,11 +131,11 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
         Some(2) => return Err(failed(&format!("the object has no kernel '{entry}'"))),
         _ => return Err(failed(&format!("it exited with {status}"))),
     }
-    let mut answer = Vec::new();
+    let mut returned = Vec::new();
     if let Some(pipe) = child.stdout.take() {
-        pipe.take(1 << 20).read_to_end(&mut answer).map_err(io)?;
+        pipe.take(1 << 20).read_to_end(&mut returned).map_err(io)?;
     }
-    Ok(answer)
+    Ok(returned)
 }
 
 /// Returns the compiler's error message, or an empty string on success.

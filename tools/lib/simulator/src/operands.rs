@@ -22,7 +22,7 @@ impl Op {
         let mut writes = |slots: &[RegSlot]| slots.iter().for_each(|&slot| write(slot));
         let at = |address: &Address| [address.base];
         match self {
-            Op::Lane { dst, src, .. } => {
+            Op::Elementwise { dst, src, .. } => {
                 writes(&[*dst]);
                 reads(src);
             }
@@ -55,7 +55,7 @@ impl Op {
                 reads(src);
                 reads(&at(address));
             }
-            Op::Combine { src, unused, address, .. } => {
+            Op::MultimemReduce { src, unused, address, .. } => {
                 writes(&[*unused]);
                 reads(src);
                 reads(&at(address));
@@ -112,9 +112,9 @@ impl Op {
                 writes(dst.as_slice());
                 reads(&[address.base, *operand]);
             }
-            Op::CopyAsync { to, from, read: source, .. } => {
+            Op::CopyAsync { to, from, src_size, .. } => {
                 reads(&[to.base, from.base]);
-                reads(source.as_slice());
+                reads(src_size.as_slice());
             }
             Op::Bulk(op) => {
                 reads(&op.coordinates);
@@ -129,7 +129,7 @@ impl Op {
                 reads(multicast.as_slice());
             }
             Op::TensorMma(op) => {
-                reads(&[op.d.base, op.a_shared, op.b, op.descriptor, op.accumulate]);
+                reads(&[op.d.base, op.a_shared, op.b, op.instruction_descriptor, op.accumulate]);
                 reads(op.a_tensor.map(|address| address.base).as_slice());
                 reads(&op.disabled);
                 if let Some((a, b)) = op.scales {

@@ -1,19 +1,19 @@
 //! Asynchronous work in flight.
 //!
-//! With early delivery, work completes at its issue. With late delivery, it stays here until its issuer waits for it or until no
-//! warp can continue; then the oldest completes.
+//! With early delivery, work completes at its issue. With late delivery, work stays in this queue until its issuer waits for it. If
+//! no warp can continue, the oldest work completes.
 
-use crate::exec::bulk::{Load, Store};
-use crate::exec::copy::Copy;
+use crate::exec::bulk::{BulkLoad, BulkStore};
+use crate::exec::cp_async::AsyncCopy;
 use crate::exec::launch::Response;
-use crate::exec::tcgen05::Fill;
+use crate::exec::tcgen05::TmemCopy;
 use crate::exec::tensor_mma::Mma;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::machine::{Cluster, Delivery, Machine};
 
 /// Capacity of the queue. If it overflows, the oldest work completes early.
-pub(crate) const QUEUE: usize = 1 << 14;
+pub(crate) const QUEUE_CAPACITY: usize = 1 << 14;
 
 pub(crate) struct Pending {
     /// The issuing warp.
@@ -24,13 +24,13 @@ pub(crate) struct Pending {
 pub(crate) enum Action {
     /// `cp.async` copies with the mbarrier arrival that follows them.
     Copies {
-        copies: Vec<Copy>,
+        copies: Vec<AsyncCopy>,
         barrier: (usize, u32),
     },
-    Load(Load),
-    Store(Store),
+    Load(BulkLoad),
+    Store(BulkStore),
     Mma(Box<Mma>),
-    Fill(Fill),
+    TmemCopy(TmemCopy),
     Response(Response),
     /// mbarrier arrivals on completion of the preceding tensor work.
     Commit {
@@ -42,7 +42,7 @@ pub(crate) enum Action {
 
 impl Pending {
     /// Returns whether the work will access a CTA from another CTA.
-    fn reaches(&self, cta: usize) -> bool {
+    fn accesses_other_cta(&self, cta: usize) -> bool {
         let there = match &self.action {
             Action::Load(load) => load.barriers().any(|at| at == cta),
             Action::Commit { barriers, .. } => barriers.iter().any(|(at, _)| *at == cta),
@@ -53,13 +53,13 @@ impl Pending {
 }
 
 impl Machine<'_> {
-    /// A warp ended. If it was the CTA's last, no work of other CTAs may still target the CTA.
-    pub(crate) fn has_left(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
+    /// Checks the end of a warp. If it was the last warp of its CTA, no work of other CTAs may still target the CTA.
+    pub(crate) fn check_end_of_cta(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
         let ended = cluster.ctas[cta].warps.iter().enumerate().all(|(at, other)| at == warp || other.is_done());
         if ended {
-            cluster.order.ends(cta)?;
+            cluster.happens_before.check_cta_end(cta)?;
         }
-        let Some(late) = cluster.pending.iter().find(|pending| ended && pending.reaches(cta)) else { return Ok(()) };
+        let Some(late) = cluster.pending.iter().find(|pending| ended && pending.accesses_other_cta(cta)) else { return Ok(()) };
         let message = format!("CTA {cta} ends while work of CTA {} that targets it is in flight", late.actor.cta);
         self.breach(Fault::new("SIM014", message).line(late.actor.line))
     }
@@ -71,7 +71,7 @@ impl Machine<'_> {
             Delivery::Late => {
                 cluster.pending.push_back(pending);
                 // The queue is bounded.
-                while cluster.pending.len() > QUEUE {
+                while cluster.pending.len() > QUEUE_CAPACITY {
                     self.deliver(cluster)?;
                 }
                 Ok(())
@@ -89,13 +89,13 @@ impl Machine<'_> {
         let actor = pending.actor;
         let result = match pending.action {
             Action::Copies { copies, barrier } => self.copies_arrive(cluster, &copies, barrier, actor),
-            Action::Load(load) => self.load_tma_tile(cluster, load, actor),
-            Action::Store(store) => self.store_tma_tile(cluster, store),
-            Action::Mma(mma) => self.do_mma(cluster, &mma, actor),
-            Action::Response(response) => self.respond(cluster, &response, actor),
-            Action::Fill(fill) => self.do_fill(cluster, &fill, actor),
+            Action::Load(load) => self.perform_bulk_load(cluster, load, actor),
+            Action::Store(store) => self.perform_bulk_store(cluster, store),
+            Action::Mma(mma) => self.perform_mma(cluster, &mma, actor),
+            Action::Response(response) => self.perform_response(cluster, &response, actor),
+            Action::TmemCopy(tmem_copy) => self.perform_tmem_copy(cluster, &tmem_copy, actor),
             Action::Commit { barriers, number } => barriers.into_iter().try_for_each(|barrier| {
-                cluster.order.arrive_mmas(actor, number, barrier);
+                cluster.happens_before.arrive_mma_commit(actor, number, barrier);
                 cluster.arrive(barrier, 1, actor)
             }),
         };

@@ -3,7 +3,7 @@
 use crate::fault::{Fault, Result};
 use crate::lanes::LaneFn;
 use crate::mma_arith::{Accumulator, Kind};
-use crate::tmem::Shape;
+use crate::tmem::TmemShape;
 use common::launch::ParamType;
 use std::collections::BTreeMap;
 
@@ -15,8 +15,9 @@ pub struct Program {
     pub code: Vec<Instr>,
     /// Opcode of each instruction, for faults and statistics.
     pub names: Vec<String>,
+    /// Number of register slots.
     pub slots: u32,
-    /// Width of each declared register; 0 for registers that decoding added.
+    /// Width in bits of each declared register; 0 for registers that decoding added.
     pub bits: Vec<u8>,
     /// Slots with the same value in every lane.
     pub constants: Vec<(RegSlot, u64)>,
@@ -40,6 +41,7 @@ pub struct Program {
 }
 
 pub struct Instr {
+    /// The predicate register, and whether it is negated.
     pub guard: Option<(RegSlot, bool)>,
     pub op: Op,
     pub line: u32,
@@ -51,6 +53,7 @@ pub struct Instr {
 pub struct ParamField {
     pub offset: u32,
     pub bytes: u32,
+    /// Whether the kernel does not declare it to the launch: a tensor map, or the address of per-CTA memory.
     pub hidden: bool,
     pub name: String,
     /// The launch type of the parameter. `None` if launches cannot express it, for example for a structure.
@@ -122,7 +125,7 @@ pub struct Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
     pub bytes: u32,
-    /// Sign-extend to this width.
+    /// The width in bits to which the value is sign-extended; `None` zero-extends it.
     pub signed_to: Option<u32>,
 }
 
@@ -158,13 +161,13 @@ pub enum VoteMode {
 
 pub enum Op {
     /// An element-wise function. Slot 0 (zero) fills unused sources.
-    Lane {
+    Elementwise {
         f: LaneFn,
         dst: RegSlot,
         src: [RegSlot; 4],
-        /// Whether the first two sources provide bytes of the result, which counts as defined if one of them is. Compilers leave a
-        /// source undefined if no instruction uses its bytes.
-        parts: bool,
+        /// Whether the instruction selects bytes of the first two sources (`prmt`). The result then counts as defined if one of the
+        /// two is. Reason: compilers leave a source undefined if the selector uses none of its bytes.
+        selects_bytes: bool,
     },
     Move {
         dst: RegSlot,
@@ -210,8 +213,8 @@ pub enum Op {
         src: [RegSlot; 2],
         address: Address,
     },
-    /// Combines elements with those in memory, each atomically.
-    Combine {
+    /// `multimem.red`: combines each element with its copy in memory, atomically per element.
+    MultimemReduce {
         space: Space,
         op: AtomOp,
         ty: ptx::Type,
@@ -262,6 +265,7 @@ pub enum Op {
         src: RegSlot,
         members: RegSlot,
     },
+    /// `redux`: reduces a register over the lanes of a warp.
     Reduce {
         op: AtomOp,
         ty: ptx::Type,
@@ -310,30 +314,36 @@ pub enum Op {
         field: MapField,
         value: RegSlot,
     },
+    /// `mapa`: the address of the same variable in the shared memory of another CTA.
     MapToCta {
         dst: RegSlot,
         address: RegSlot,
         rank: RegSlot,
     },
+    /// The rank of the CTA whose shared memory contains an address.
     CtaRank {
         dst: RegSlot,
         address: RegSlot,
     },
+    /// `cp.async`.
     CopyAsync {
         bytes: u32,
         to: Address,
         from: Address,
-        read: Option<RegSlot>,
+        /// The number of bytes to read; the other destination bytes become zero. `None` reads all `bytes`.
+        src_size: Option<RegSlot>,
     },
     CopyCommit,
-    /// Waits until at most `left` groups are open; `None` waits for all copies.
+    /// Waits until at most `max_open` groups are open; `None` waits for all copies.
     CopyWait {
-        left: Option<u32>,
+        max_open: Option<u32>,
     },
+    /// `cp.async.mbarrier.arrive`. `increment`: the arrival is not part of the count of the mbarrier.
     CopyArrive {
         address: Address,
         increment: bool,
     },
+    /// `cp.async.bulk`, `cp.reduce.async.bulk` and their tensor forms.
     Bulk(Box<BulkOp>),
     BulkCommit,
     LoadMatrix {
@@ -366,14 +376,16 @@ pub enum Op {
     },
     TensorRelinquish,
     TmemLoad {
-        shape: Shape,
+        shape: TmemShape,
+        /// Whether a register holds two 16-bit elements of neighbouring columns (`pack::16b`, `unpack::16b`).
         packed: bool,
+        /// The column offset of the second half-warp (`16x32bx2` only).
         split: u32,
         dst: Box<[RegSlot]>,
         address: Address,
     },
     TmemStore {
-        shape: Shape,
+        shape: TmemShape,
         packed: bool,
         split: u32,
         src: Box<[RegSlot]>,
@@ -386,6 +398,7 @@ pub enum Op {
     TensorFence {
         before: bool,
     },
+    /// `tcgen05.cp`: a copy from shared memory to tensor memory.
     TensorCopy {
         shape: CopyShape,
         pair: bool,
@@ -400,10 +413,10 @@ pub enum Op {
     Wgmma(Box<WgmmaOp>),
     WgmmaCommit,
     WgmmaWait {
-        left: u32,
+        max_open: u32,
     },
     BulkWait {
-        left: u32,
+        max_open: u32,
         read: bool,
     },
 }
@@ -434,8 +447,8 @@ pub enum MatrixShape {
 }
 
 pub struct MmaOp {
-    /// Uses XOR instead of AND before the bit count.
-    pub exclusive: bool,
+    /// Whether an MMA of single bits combines them by XOR instead of AND before it counts bits.
+    pub uses_xor: bool,
     pub m: usize,
     pub k: usize,
     pub d: Box<[RegSlot]>,
@@ -461,14 +474,15 @@ pub enum TensorKind {
     Mxf4,
 }
 
-/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the halves go to warps {0, 2} and {1, 3}, or to warps {0, 1} and {2, 3}.
+/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the lower and the upper half go to warps {0, 2} and {1, 3}
+/// (`warpx2::02_13`), or to warps {0, 1} and {2, 3} (`warpx2::01_23`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyShape {
     S128x256,
     S4x256,
     S128x128,
-    S64x128Apart,
-    S64x128Together,
+    S64x128Warps02_13,
+    S64x128Warps01_23,
     S32x128,
 }
 
@@ -477,16 +491,19 @@ pub struct TensorMma {
     pub kind: TensorKind,
     /// Whether a CTA pair executes it (`cta_group::2`).
     pub pair: bool,
-    /// Elements that share a scale.
-    pub block: u32,
+    /// Elements along K that share a scale.
+    pub scale_block: u32,
     pub d: Address,
+    /// A in tensor memory, or else the matrix descriptor of A in shared memory.
     pub a_tensor: Option<Address>,
     pub a_shared: RegSlot,
     pub b: RegSlot,
-    pub descriptor: RegSlot,
+    pub instruction_descriptor: RegSlot,
     pub scales: Option<(Address, Address)>,
+    /// Bit masks of TMEM lanes that keep their old values (`disable-output-lane`).
     pub disabled: Box<[RegSlot]>,
     pub accumulate: RegSlot,
+    /// The old accumulator is divided by two to this power (`scale-input-d`).
     pub shift: u32,
 }
 
@@ -503,8 +520,7 @@ pub struct WgmmaOp {
     pub b_kind: Kind,
     pub a_table: Vec<f64>,
     pub b_table: Vec<f64>,
-    /// Bytes of an element.
-    pub element: u32,
+    pub element_bytes: u32,
     pub negate_a: bool,
     pub negate_b: bool,
     pub transpose_a: bool,
@@ -533,7 +549,7 @@ impl WgmmaOp {
 pub struct MmaOperand {
     pub slots: Box<[RegSlot]>,
     pub kind: Kind,
-    /// Bits of an element, bits of its container, and its shift in the container.
+    /// Bits of an element, bits of the container in which a register holds it, and the position of its lowest bit there.
     pub width: u32,
     pub container: u32,
     pub shift: u32,
@@ -541,11 +557,14 @@ pub struct MmaOperand {
     pub table: Vec<f64>,
 }
 
+/// The scales of an operand of a block-scaled `mma`.
 pub struct ScaleOp {
     pub slot: RegSlot,
+    /// The selectors of the byte and of the thread (`byte-id`, `thread-id`).
     pub byte: RegSlot,
     pub thread: RegSlot,
     pub kind: Kind,
+    /// Scales per row of A or column of B.
     pub count: usize,
 }
 
@@ -560,6 +579,7 @@ pub enum MbarrierOp {
     Wait { parity: bool, blocking: bool },
 }
 
+/// The memory at one end of a bulk copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Global,

@@ -11,7 +11,7 @@ use crate::tmem::COLUMNS;
 use std::ops::Range;
 
 /// An mbarrier: the CTA's rank in the cluster, and the shared-memory address.
-pub type Bar = (u8, u32);
+pub type MbarrierAddress = (u8, u32);
 
 /// An executed instruction of a warp.
 #[derive(Clone, Copy, Debug)]
@@ -25,71 +25,30 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A shared-memory access: wavefronts, bytes, and whether it targets another CTA.
-    Shared {
-        wavefronts: u32,
-        bytes: u32,
-        remote: bool,
-    },
+    Shared { wavefronts: u32, bytes: u32, remote: bool },
     /// A global-memory access: 128-byte lines in `Stream::lines`, and the number of 32-byte sectors.
-    Global {
-        first: u32,
-        count: u32,
-        sectors: u32,
-    },
-    /// A bulk copy, with the lines of its global side.
-    Bulk {
-        to_shared: bool,
-        bytes: u32,
-        rows: u32,
-        lines: (u32, u32),
-        bars: (u32, u32),
-    },
-    Init {
-        bar: Bar,
-        count: u32,
-    },
-    Arrive {
-        bar: Bar,
-        count: u32,
-    },
-    Expect {
-        bar: Bar,
-        bytes: u32,
-    },
-    Complete {
-        bar: Bar,
-        bytes: u32,
-    },
-    /// A wait that ended after this number of completed phases. `done` is false for a failed test.
-    Wait {
-        bar: Bar,
-        phases: u32,
-        done: bool,
-    },
+    Global { first: u32, count: u32, sectors: u32 },
+    /// A bulk copy, with the lines of its global side. `rows` counts the parts of at most 128 bytes in which TMA moves the rows.
+    Bulk { to_shared: bool, bytes: u32, rows: u32, lines: (u32, u32), bars: (u32, u32) },
+    /// `mbarrier.init`.
+    Init { bar: MbarrierAddress, count: u32 },
+    /// Arrivals at an mbarrier.
+    Arrive { bar: MbarrierAddress, count: u32 },
+    /// Bytes that an mbarrier expects in addition (`expect_tx`).
+    Expect { bar: MbarrierAddress, bytes: u32 },
+    /// Bytes that complete at an mbarrier (`complete_tx`, or a CLC response).
+    Complete { bar: MbarrierAddress, bytes: u32 },
+    /// An mbarrier wait that ended when this number of phases was complete. `done` is false for a test that failed.
+    Wait { bar: MbarrierAddress, phases: u32, done: bool },
     /// An arrival on completion of the warp's preceding `cp.async` copies.
-    CopyArrive {
-        bar: Bar,
-        count: u32,
-        increment: bool,
-    },
+    CopyArrive { bar: MbarrierAddress, count: u32, increment: bool },
     /// A named barrier of a CTA: its thread count, the threads that arrived with this event and, for waiting threads, the phase
     /// that they await. Threads that arrive without their complete warp have a separate record.
-    Barrier {
-        id: u32,
-        threads: u32,
-        came: u32,
-        awaited_phase: Option<u64>,
-    },
+    Barrier { id: u32, threads: u32, arrivals: u32, awaited_phase: Option<u64> },
     /// A TMEM MMA: total rows and columns, and whether A is in tensor memory.
-    Mma {
-        m: u32,
-        n: u32,
-        a_in_tensor_memory: bool,
-    },
+    Mma { m: u32, n: u32, a_in_tensor_memory: bool },
     /// Arrivals on completion of the preceding tensor work.
-    Commit {
-        bars: (u32, u32),
-    },
+    Commit { bars: (u32, u32) },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -98,7 +57,7 @@ pub struct Stream {
     pub events: Vec<Event>,
     /// Global-memory lines: addresses divided by 128.
     pub lines: Vec<u64>,
-    pub bars: Vec<Bar>,
+    pub bars: Vec<MbarrierAddress>,
 }
 
 impl Stream {
@@ -136,7 +95,7 @@ impl Recorder {
         let stream = self.stream();
         self.before = [stream.events.len(), stream.lines.len(), stream.bars.len()];
     }
-    /// Ends the instruction. If it did not execute, it waits and its events are discarded.
+    /// Ends the instruction. If it has to wait, its events are discarded, because the warp executes it again.
     pub(crate) fn end(&mut self, pc: u32, executed: bool) {
         let [events, lines, bars] = self.before;
         let stream = self.stream();
@@ -148,7 +107,7 @@ impl Recorder {
         stream.lines.truncate(lines);
         stream.bars.truncate(bars);
     }
-    fn bars(&mut self, bars: impl Iterator<Item = (usize, u32)>) -> (u32, u32) {
+    fn add_mbarriers(&mut self, bars: impl Iterator<Item = (usize, u32)>) -> (u32, u32) {
         let stream = self.stream();
         let first = stream.bars.len() as u32;
         stream.bars.extend(bars.map(|(cta, address)| (cta as u8, address)));
@@ -159,14 +118,14 @@ impl Recorder {
 impl Machine<'_> {
     /// Records an event of the current instruction.
     #[inline]
-    pub(crate) fn note(&mut self, event: impl FnOnce() -> Event) {
+    pub(crate) fn record_event(&mut self, event: impl FnOnce() -> Event) {
         if let Some(recorder) = &mut self.recorder {
             let event = event();
             recorder.stream().events.push(event);
         }
     }
     /// Records a completed part of the current instruction, which now waits, as a separate record.
-    pub(crate) fn note_step(&mut self, event: Event) {
+    pub(crate) fn record_partial_instruction(&mut self, event: Event) {
         let pc = self.pc;
         if let Some(recorder) = &mut self.recorder {
             recorder.stream().events.push(event);
@@ -174,17 +133,21 @@ impl Machine<'_> {
             recorder.begin(recorder.at.0, recorder.at.1);
         }
     }
-    pub(crate) fn note_shared(&mut self, at: &Lanes, mask: u32, bytes: u32, remote: bool) {
-        self.note(|| Event::Shared { wavefronts: wavefronts(at, mask, bytes), bytes: bytes * mask.count_ones(), remote });
+    pub(crate) fn record_shared_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32, remote: bool) {
+        self.record_event(|| Event::Shared {
+            wavefronts: wavefronts(addresses, mask, bytes),
+            bytes: bytes * mask.count_ones(),
+            remote,
+        });
     }
-    pub(crate) fn note_global(&mut self, at: &Lanes, mask: u32, bytes: u32) {
+    pub(crate) fn record_global_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
         let Some(recorder) = &mut self.recorder else { return };
         let stream = recorder.stream();
         let first = stream.lines.len();
         let mut sectors = [0u64; 64];
         let mut count = 0;
         for lane in lanes_of(mask) {
-            for sector in at[lane] / 32..=(at[lane] + u64::from(bytes) - 1) / 32 {
+            for sector in addresses[lane] / 32..=(addresses[lane] + u64::from(bytes) - 1) / 32 {
                 sectors[count] = sector;
                 count += 1;
             }
@@ -203,7 +166,13 @@ impl Machine<'_> {
         stream.events.push(Event::Global { first: first as u32, count, sectors: distinct });
     }
     /// Records a bulk copy between shared memory and rows of global memory.
-    pub(crate) fn note_bulk(&mut self, to_shared: bool, bytes: u32, rows: impl Iterator<Item = (u64, u32)>, bars: &[(usize, u32)]) {
+    pub(crate) fn record_bulk_copy(
+        &mut self,
+        to_shared: bool,
+        bytes: u32,
+        rows: impl Iterator<Item = (u64, u32)>,
+        bars: &[(usize, u32)],
+    ) {
         let Some(recorder) = &mut self.recorder else { return };
         let stream = recorder.stream();
         let first = stream.lines.len();
@@ -216,12 +185,12 @@ impl Machine<'_> {
             }
         }
         let lines = (first as u32, stream.lines.len() as u32);
-        let bars = recorder.bars(bars.iter().copied());
+        let bars = recorder.add_mbarriers(bars.iter().copied());
         recorder.stream().events.push(Event::Bulk { to_shared, bytes, rows: count, lines, bars });
     }
-    pub(crate) fn note_commit(&mut self, bars: &[(usize, u32)]) {
+    pub(crate) fn record_commit(&mut self, bars: &[(usize, u32)]) {
         if let Some(recorder) = &mut self.recorder {
-            let bars = recorder.bars(bars.iter().copied());
+            let bars = recorder.add_mbarriers(bars.iter().copied());
             recorder.stream().events.push(Event::Commit { bars });
         }
     }
@@ -237,15 +206,15 @@ impl Machine<'_> {
         self.record_with_stolen(number, Vec::new(), limit)
     }
 
-    /// Like `record`, for a cluster whose launch-control requests steal the given clusters.
-    pub fn record_with_stolen(&mut self, number: u64, others: Vec<u64>, limit: u64) -> Result<Recording> {
+    /// Like `record`. The cluster steals the given clusters by cluster launch control (CLC).
+    pub fn record_with_stolen(&mut self, number: u64, stolen: Vec<u64>, limit: u64) -> Result<Recording> {
         self.options.delivery = Delivery::Early;
         self.total = 0;
         let mut ids = self.cluster_ids()?;
         ids.next = number;
         let Some(id) = ids.next() else { return Ok(Recording::default()) };
-        self.waiting = ClusterIds { next: 0, end: others.len() as u64, some: Some(others.into()), ..ids };
-        let mut cluster = self.cluster(id);
+        self.waiting = ClusterIds { next: 0, end: stolen.len() as u64, selected: Some(stolen.into()), ..ids };
+        let mut cluster = self.new_cluster(id);
         let ctas = cluster.ctas.iter().map(|cta| vec![Stream::default(); cta.warps.len()]).collect();
         self.recorder = Some(Box::new(Recorder { ctas, ..Recorder::default() }));
         let result = self.run_isolated(&mut cluster, limit);
@@ -262,15 +231,15 @@ impl Machine<'_> {
 }
 
 /// Returns the shared-memory wavefronts of an access: for each group of 128 bytes, the maximum number of distinct 32-bit words in
-/// one bank. Wide elements split the lanes into groups.
-pub(crate) fn wavefronts(at: &Lanes, mask: u32, bytes: u32) -> u32 {
+/// one bank. Lanes that access more than 4 bytes form groups that access 128 bytes together.
+pub(crate) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u32) -> u32 {
     let group = (128 / bytes.max(4)).clamp(1, 32) as usize;
     let mut total = 0;
     for start in (0..32).step_by(group) {
         let mut words = [0u64; 64];
         let mut count = 0;
         for lane in lanes_of(mask).filter(|lane| (start..start + group).contains(lane)) {
-            for word in at[lane] / 4..=(at[lane] + u64::from(bytes) - 1) / 4 {
+            for word in addresses[lane] / 4..=(addresses[lane] + u64::from(bytes) - 1) / 4 {
                 words[count] = word;
                 count += 1;
             }

@@ -5,7 +5,7 @@ use crate::happens_before::Actor;
 use std::cell::RefCell;
 
 /// The granularity of write tracking, in bytes.
-const GRANULE: u32 = 16;
+const GRANULE_BYTES: u32 = 16;
 
 pub(crate) struct Shared {
     data: Vec<u8>,
@@ -16,7 +16,7 @@ pub(crate) struct Shared {
     pub(crate) clock: u32,
     /// Whether a missing proxy fence is only recorded, and the first recorded one.
     lenient: bool,
-    pub(crate) unfenced: RefCell<Option<Box<Fault>>>,
+    pub(crate) first_unfenced: RefCell<Option<Box<Fault>>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -25,24 +25,24 @@ struct Granule {
     generic_write: u32,
     warp: u16,
     /// Asynchronous writes in flight.
-    arriving: u8,
+    async_writes: u8,
     /// Asynchronous reads in flight.
-    leaving: u16,
+    async_reads: u16,
 }
 
 impl Shared {
     pub(crate) fn new(bytes: u32, lenient: bool) -> Shared {
-        let granules = bytes.div_ceil(GRANULE) as usize;
+        let granules = bytes.div_ceil(GRANULE_BYTES) as usize;
         Shared {
             data: vec![0; bytes as usize],
             written: vec![0; (bytes as usize).div_ceil(64)],
             granules: vec![Granule::default(); granules],
             clock: 0,
             lenient,
-            unfenced: RefCell::default(),
+            first_unfenced: RefCell::default(),
         }
     }
-    fn check(&self, address: u32, length: u32) -> Result<()> {
+    fn check_bounds(&self, address: u32, length: u32) -> Result<()> {
         if u64::from(address) + u64::from(length) <= self.data.len() as u64 && address >= crate::decode::SHARED_START {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl Shared {
             .note(format!("shared memory is from {start:#x} to {end:#x}")))
     }
     fn granules_of(address: u32, length: u32) -> std::ops::Range<usize> {
-        (address / GRANULE) as usize..(address + length).div_ceil(GRANULE) as usize
+        (address / GRANULE_BYTES) as usize..(address + length).div_ceil(GRANULE_BYTES) as usize
     }
     fn all_written(&self, address: u32, length: u32) -> bool {
         if length <= 16 && address % 16 + length <= 16 {
@@ -73,8 +73,8 @@ impl Shared {
     /// A read by a thread.
     #[inline]
     pub(crate) fn read(&self, address: u32, length: u32) -> Result<&[u8]> {
-        self.check(address, length)?;
-        if self.granules[Self::granules_of(address, length)].iter().any(|granule| granule.arriving > 0) {
+        self.check_bounds(address, length)?;
+        if self.granules[Self::granules_of(address, length)].iter().any(|granule| granule.async_writes > 0) {
             return Err(Fault::new(
                 "SIM031",
                 format!("shared memory at {address:#x} is read while an asynchronous copy to it is in flight"),
@@ -90,11 +90,11 @@ impl Shared {
     #[inline]
     pub(crate) fn write(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
         let length = bytes.len() as u32;
-        self.check(address, length)?;
+        self.check_bounds(address, length)?;
         self.clock += 1;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
-            if granule.arriving > 0 || granule.leaving > 0 {
-                let what = if granule.arriving > 0 { "copy to" } else { "read of" };
+            if granule.async_writes > 0 || granule.async_reads > 0 {
+                let what = if granule.async_writes > 0 { "copy to" } else { "read of" };
                 return Err(Fault::new(
                     "SIM032",
                     format!("shared memory at {address:#x} is written while an asynchronous {what} it is in flight"),
@@ -109,7 +109,7 @@ impl Shared {
     /// The write of a thread's `cp.async` copy at its completion.
     pub(crate) fn write_copy(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
         let length = bytes.len() as u32;
-        self.check(address, length)?;
+        self.check_bounds(address, length)?;
         self.clock += 1;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
             (granule.generic_write, granule.warp) = (self.clock, warp as u16);
@@ -128,7 +128,7 @@ impl Shared {
     /// A write by the async proxy: the data of a bulk copy.
     pub(crate) fn write_async(&mut self, address: u32, bytes: &[u8]) -> Result<()> {
         let length = bytes.len() as u32;
-        self.check(address, length)?;
+        self.check_bounds(address, length)?;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
             granule.generic_write = 0;
         }
@@ -136,33 +136,41 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// Checks that a fence separates a generic-proxy write from an async-proxy access. `fenced` contains the time of each warp's
-    /// last proxy fence. A fence by the writer or by the issuer suffices.
-    fn is_fenced(&self, granule: &Granule, does: &str, address: u32, issuer: Actor, fenced: &[u32]) -> Result<()> {
-        let fence = |warp: usize| fenced.get(warp).copied().unwrap_or(0);
+    /// Checks that a proxy fence separates a generic-proxy write from an async-proxy access. `proxy_fence_times` has the time of
+    /// the last proxy fence of each warp. A fence by the writer or by the issuer suffices.
+    fn check_fence(
+        &self,
+        granule: &Granule,
+        access_verb: &str,
+        address: u32,
+        issuer: Actor,
+        proxy_fence_times: &[u32],
+    ) -> Result<()> {
+        let fence = |warp: usize| proxy_fence_times.get(warp).copied().unwrap_or(0);
         if granule.generic_write <= fence(granule.warp.into()) || granule.generic_write <= fence(issuer.warp) {
             return Ok(());
         }
-        let known = self.lenient && self.unfenced.borrow().is_some();
+        let known = self.lenient && self.first_unfenced.borrow().is_some();
         if known {
             return Ok(());
         }
         let writer = granule.warp;
-        let message =
-            format!("the async proxy {does} shared memory at {address:#x}, which warp {writer} wrote without fence.proxy.async");
+        let message = format!(
+            "the async proxy {access_verb} shared memory at {address:#x}, which warp {writer} wrote without fence.proxy.async"
+        );
         let fault = Fault::new("SIM030", message);
         if !self.lenient {
             return Err(fault);
         }
-        *self.unfenced.borrow_mut() = Some(fault.line(issuer.line));
+        *self.first_unfenced.borrow_mut() = Some(fault.line(issuer.line));
         Ok(())
     }
     /// A read by the async proxy.
-    pub(crate) fn read_async(&self, address: u32, length: u32, issuer: Actor, fenced: &[u32]) -> Result<&[u8]> {
-        self.check(address, length)?;
+    pub(crate) fn read_async(&self, address: u32, length: u32, issuer: Actor, proxy_fence_times: &[u32]) -> Result<&[u8]> {
+        self.check_bounds(address, length)?;
         for granule in &self.granules[Self::granules_of(address, length)] {
-            self.is_fenced(granule, "reads", address, issuer, fenced)?;
-            if granule.arriving > 0 {
+            self.check_fence(granule, "reads", address, issuer, proxy_fence_times)?;
+            if granule.async_writes > 0 {
                 return Err(Fault::new(
                     "SIM031",
                     format!("shared memory at {address:#x} is read while an asynchronous copy to it is in flight"),
@@ -173,17 +181,18 @@ impl Shared {
     }
     /// Returns the bytes with only a bounds check.
     pub(crate) fn peek(&self, address: u32, length: u32) -> Result<&[u8]> {
-        self.check(address, length)?;
+        self.check_bounds(address, length)?;
         Ok(&self.data[address as usize..(address + length) as usize])
     }
 
-    /// Begins a write by the async proxy: earlier generic writes must be fenced, and no asynchronous read may be in flight.
-    pub(crate) fn begin_async(&self, address: u32, length: u32, issuer: Actor, fenced: &[u32]) -> Result<()> {
-        self.check(address, length)?;
+    /// Checks a write by the async proxy at its issue: earlier generic writes must be fenced, and no asynchronous read or write may
+    /// be in flight.
+    pub(crate) fn check_async_write(&self, address: u32, length: u32, issuer: Actor, proxy_fence_times: &[u32]) -> Result<()> {
+        self.check_bounds(address, length)?;
         for granule in &self.granules[Self::granules_of(address, length)] {
-            self.is_fenced(granule, "writes", address, issuer, fenced)?;
-            if granule.arriving > 0 || granule.leaving > 0 {
-                let what = if granule.arriving > 0 { "copy to" } else { "read of" };
+            self.check_fence(granule, "writes", address, issuer, proxy_fence_times)?;
+            if granule.async_writes > 0 || granule.async_reads > 0 {
+                let what = if granule.async_writes > 0 { "copy to" } else { "read of" };
                 let message =
                     format!("a copy to shared memory at {address:#x} begins while an asynchronous {what} it is in flight");
                 return Err(Fault::new("SIM032", message));
@@ -191,19 +200,20 @@ impl Shared {
         }
         Ok(())
     }
-    /// Begins or ends an asynchronous write to a range.
-    pub(crate) fn arriving(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
-        self.check(address, length)?;
+    /// Marks the beginning or the end of an asynchronous write to a range.
+    pub(crate) fn mark_async_write(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
+        self.check_bounds(address, length)?;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
-            granule.arriving = if begin { granule.arriving.saturating_add(1) } else { granule.arriving.saturating_sub(1) };
+            granule.async_writes =
+                if begin { granule.async_writes.saturating_add(1) } else { granule.async_writes.saturating_sub(1) };
         }
         Ok(())
     }
-    /// Begins or ends an asynchronous read of a range.
-    pub(crate) fn leaving(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
-        self.check(address, length)?;
+    /// Marks the beginning or the end of an asynchronous read of a range.
+    pub(crate) fn mark_async_read(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
+        self.check_bounds(address, length)?;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
-            granule.leaving = if begin { granule.leaving.saturating_add(1) } else { granule.leaving.saturating_sub(1) };
+            granule.async_reads = if begin { granule.async_reads.saturating_add(1) } else { granule.async_reads.saturating_sub(1) };
         }
         Ok(())
     }

@@ -25,19 +25,20 @@ impl Traffic {
         self.conflicts += other.conflicts;
     }
     /// Counts an access to global memory.
-    pub(crate) fn global(&mut self, at: &Lanes, mask: u32, bytes: u32) {
+    pub(crate) fn count_global_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
         let length = u64::from(bytes);
         self.bytes += length * u64::from(mask.count_ones());
-        let sectors: BTreeSet<u64> = lanes_of(mask).flat_map(|lane| at[lane] / 32..=(at[lane] + length - 1) / 32).collect();
+        let sectors: BTreeSet<u64> =
+            lanes_of(mask).flat_map(|lane| addresses[lane] / 32..=(addresses[lane] + length - 1) / 32).collect();
         self.sectors += sectors.len() as u64;
     }
     /// Counts a bulk copy.
-    pub(crate) fn bulk(&mut self, bytes: u32) {
+    pub(crate) fn count_bulk_copy(&mut self, bytes: u32) {
         self.bytes += u64::from(bytes);
         self.sectors += u64::from(bytes.div_ceil(32));
     }
-    /// Counts an access to shared memory. Wide elements split the lanes into groups of 128 bytes.
-    pub(crate) fn shared(&mut self, at: &Lanes, mask: u32, bytes: u32) {
+    /// Counts an access to shared memory. Lanes that access more than 4 bytes form groups that access 128 bytes together.
+    pub(crate) fn count_shared_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
         let group = (128 / bytes.max(4)).clamp(1, 32) as usize;
         for start in (0..32).step_by(group) {
             let lanes: Vec<usize> = lanes_of(mask).filter(|lane| (start..start + group).contains(lane)).collect();
@@ -45,7 +46,7 @@ impl Traffic {
                 continue;
             }
             let words: BTreeSet<u64> =
-                lanes.iter().flat_map(|&lane| at[lane] / 4..=(at[lane] + u64::from(bytes) - 1) / 4).collect();
+                lanes.iter().flat_map(|&lane| addresses[lane] / 4..=(addresses[lane] + u64::from(bytes) - 1) / 4).collect();
             let mut banks = [0u64; 32];
             words.iter().for_each(|word| banks[(word % 32) as usize] += 1);
             let wavefronts = banks.into_iter().max().unwrap_or(0);
@@ -130,8 +131,8 @@ impl Machine<'_> {
 
     fn conflicts(&self) -> Vec<Conflicts> {
         let instructions = self.program.code.iter().zip(&self.executed).zip(&self.traffic);
-        let with = instructions.filter(|(_, traffic)| traffic.conflicts > 0);
-        let mut found: Vec<Conflicts> = with
+        let conflicting = instructions.filter(|(_, traffic)| traffic.conflicts > 0);
+        let mut found: Vec<Conflicts> = conflicting
             .map(|((instr, executed), traffic)| Conflicts {
                 line: instr.line,
                 opcode: self.program.names[instr.name as usize].clone(),
@@ -180,11 +181,11 @@ mod tests {
     #[test]
     fn sectors_and_conflicts() {
         let mut traffic = Traffic::default();
-        traffic.global(&std::array::from_fn(|lane| lane as u64 * 4), u32::MAX, 4);
+        traffic.count_global_access(&std::array::from_fn(|lane| lane as u64 * 4), u32::MAX, 4);
         assert_eq!((traffic.bytes, traffic.sectors), (128, 4));
         let shared = |stride: u64, bytes| {
             let mut traffic = Traffic::default();
-            traffic.shared(&std::array::from_fn(|lane| lane as u64 * stride), u32::MAX, bytes);
+            traffic.count_shared_access(&std::array::from_fn(|lane| lane as u64 * stride), u32::MAX, bytes);
             (traffic.wavefronts, traffic.conflicts)
         };
         assert_eq!(shared(4, 4), (1, 0));

@@ -9,6 +9,7 @@ pub(crate) struct TensorMap {
     pub(crate) address: u64,
     pub(crate) rank: usize,
     pub(crate) ty: Type,
+    /// Bytes of an element.
     pub(crate) element: u32,
     /// Elements per dimension, the contiguous one first.
     pub(crate) dims: [u64; 5],

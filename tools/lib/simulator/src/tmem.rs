@@ -5,9 +5,10 @@ use crate::fault::{Fault, Result};
 pub(crate) const LANES: usize = 128;
 pub(crate) const COLUMNS: usize = 512;
 /// The smallest allocation. Sizes are powers of two.
-const LEAST: u32 = 32;
+const MIN_ALLOCATION: u32 = 32;
 
 pub(crate) struct Tmem {
+    /// By lane and column; empty before the first allocation.
     words: Vec<u32>,
     /// Words that were written since their allocation.
     defined: Vec<bool>,
@@ -18,9 +19,9 @@ pub(crate) struct Tmem {
     pub(crate) peak: u32,
     pub(crate) relinquished: bool,
     /// MMAs in flight that access a column.
-    pub(crate) mma: Vec<u16>,
+    pub(crate) mmas_in_flight: Vec<u16>,
     /// Stores in flight to a column, per group of 32 lanes.
-    storing: Vec<[u16; 4]>,
+    stores_in_flight: Vec<[u16; 4]>,
 }
 
 impl Default for Tmem {
@@ -33,8 +34,8 @@ impl Default for Tmem {
             allocations: 0,
             peak: 0,
             relinquished: false,
-            mma: vec![0; COLUMNS],
-            storing: vec![[0; 4]; COLUMNS],
+            mmas_in_flight: vec![0; COLUMNS],
+            stores_in_flight: vec![[0; 4]; COLUMNS],
         }
     }
 }
@@ -42,7 +43,7 @@ impl Default for Tmem {
 impl Tmem {
     /// Allocates columns and returns the first; `None` if no free run is large enough.
     pub(crate) fn allocate(&mut self, columns: u32) -> Result<Option<u32>> {
-        if !columns.is_power_of_two() || !(LEAST..=COLUMNS as u32).contains(&columns) {
+        if !columns.is_power_of_two() || !(MIN_ALLOCATION..=COLUMNS as u32).contains(&columns) {
             return Err(Fault::new(
                 "SIM080",
                 format!("an allocation of {columns} columns of tensor memory: the count must be a power of two from 32 to 512"),
@@ -91,14 +92,14 @@ impl Tmem {
             _ => Err(Fault::new("SIM081", format!("there is no lane {lane} of tensor memory"))),
         }
     }
-    /// Begins or ends a store to a cell.
-    pub(crate) fn storing(&mut self, lane: usize, column: u32, begin: bool) {
-        let count = &mut self.storing[column as usize][lane / 32];
+    /// Marks the beginning or the end of a store to a cell.
+    pub(crate) fn mark_store(&mut self, lane: usize, column: u32, begin: bool) {
+        let count = &mut self.stores_in_flight[column as usize][lane / 32];
         *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
     }
     /// Returns whether stores to a column are in flight, in the group of a lane or in any group.
-    pub(crate) fn is_storing(&self, lane: Option<usize>, column: usize) -> bool {
-        let groups = self.storing[column];
+    pub(crate) fn has_store_in_flight(&self, lane: Option<usize>, column: usize) -> bool {
+        let groups = self.stores_in_flight[column];
         lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
     }
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
@@ -118,7 +119,7 @@ impl Tmem {
 
 /// The shapes of `tcgen05.ld` and `tcgen05.st`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum TmemShape {
     S32x32,
     S16x64,
     S16x128,
@@ -127,26 +128,26 @@ pub enum Shape {
     S16x32x2,
 }
 
-impl Shape {
+impl TmemShape {
     /// Returns the registers and the columns of one repetition.
-    pub(crate) fn registers(self) -> (usize, u32) {
+    pub(crate) fn registers_and_columns(self) -> (usize, u32) {
         match self {
-            Shape::S32x32 | Shape::S16x32x2 => (1, 1),
-            Shape::S16x64 => (1, 2),
-            Shape::S16x128 => (2, 4),
-            Shape::S16x256 => (4, 8),
+            TmemShape::S32x32 | TmemShape::S16x32x2 => (1, 1),
+            TmemShape::S16x64 => (1, 2),
+            TmemShape::S16x128 => (2, 4),
+            TmemShape::S16x256 => (4, 8),
         }
     }
     /// Returns the lane (relative to the access) and the column of register `index` of a thread.
     pub(crate) fn location(self, thread: usize, index: usize, split: u32) -> (usize, u32) {
-        let (per, columns) = self.registers();
+        let (per, columns) = self.registers_and_columns();
         let (first, register) = ((index / per) as u32 * columns, index % per);
         match self {
-            Shape::S32x32 => (thread, first),
-            Shape::S16x32x2 => (thread % 16, first + if thread < 16 { 0 } else { split }),
-            Shape::S16x64 => (thread / 4 + 8 * (thread % 2), first + (thread / 2 % 2) as u32),
-            Shape::S16x128 => (thread / 4 + 8 * register, first + (thread % 4) as u32),
-            Shape::S16x256 => (thread / 4 + 8 * (register / 2), first + (2 * (thread % 4) + register % 2) as u32),
+            TmemShape::S32x32 => (thread, first),
+            TmemShape::S16x32x2 => (thread % 16, first + if thread < 16 { 0 } else { split }),
+            TmemShape::S16x64 => (thread / 4 + 8 * (thread % 2), first + (thread / 2 % 2) as u32),
+            TmemShape::S16x128 => (thread / 4 + 8 * register, first + (thread % 4) as u32),
+            TmemShape::S16x256 => (thread / 4 + 8 * (register / 2), first + (2 * (thread % 4) + register % 2) as u32),
         }
     }
 }
@@ -158,22 +159,32 @@ mod tests {
 
     #[test]
     fn figures_of_the_isa() {
-        assert_eq!(Shape::S32x32.location(7, 3, 0), (7, 3));
-        assert_eq!([0, 1, 2, 3, 4].map(|thread| Shape::S16x64.location(thread, 0, 0)), [(0, 0), (8, 0), (0, 1), (8, 1), (1, 0)]);
-        assert_eq!([0, 1, 2].map(|index| Shape::S16x128.location(6, index, 0)), [(1, 2), (9, 2), (1, 6)]);
-        assert_eq!([0, 1, 2, 3, 4].map(|index| Shape::S16x256.location(6, index, 0)), [(1, 4), (1, 5), (9, 4), (9, 5), (1, 12)]);
-        assert_eq!((Shape::S16x32x2.location(3, 2, 32), Shape::S16x32x2.location(19, 2, 32)), ((3, 2), (3, 34)));
+        assert_eq!(TmemShape::S32x32.location(7, 3, 0), (7, 3));
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|thread| TmemShape::S16x64.location(thread, 0, 0)),
+            [(0, 0), (8, 0), (0, 1), (8, 1), (1, 0)]
+        );
+        assert_eq!([0, 1, 2].map(|index| TmemShape::S16x128.location(6, index, 0)), [(1, 2), (9, 2), (1, 6)]);
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|index| TmemShape::S16x256.location(6, index, 0)),
+            [(1, 4), (1, 5), (9, 4), (9, 5), (1, 12)]
+        );
+        assert_eq!((TmemShape::S16x32x2.location(3, 2, 32), TmemShape::S16x32x2.location(19, 2, 32)), ((3, 2), (3, 34)));
     }
 
     #[test]
     fn every_cell_has_one_register() {
-        for (shape, lanes) in
-            [(Shape::S32x32, 32), (Shape::S16x64, 16), (Shape::S16x128, 16), (Shape::S16x256, 16), (Shape::S16x32x2, 16)]
-        {
-            let (per, columns) = shape.registers();
+        for (shape, lanes) in [
+            (TmemShape::S32x32, 32),
+            (TmemShape::S16x64, 16),
+            (TmemShape::S16x128, 16),
+            (TmemShape::S16x256, 16),
+            (TmemShape::S16x32x2, 16),
+        ] {
+            let (per, columns) = shape.registers_and_columns();
             let all: BTreeSet<_> =
                 (0..32).flat_map(|thread| (0..2 * per).map(move |index| shape.location(thread, index, 2))).collect();
-            let halves = if shape == Shape::S16x32x2 { 2 } else { 1 };
+            let halves = if shape == TmemShape::S16x32x2 { 2 } else { 1 };
             assert_eq!(all.len(), lanes * 2 * columns as usize * halves);
         }
     }

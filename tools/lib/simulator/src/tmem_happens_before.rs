@@ -2,8 +2,8 @@
 //!
 //! A warp's access is ordered before another warp's access if three steps separate them: `tcgen05.fence::before_thread_sync` by the
 //! first, a barrier, and `::after_thread_sync` by the second. MMA accesses are ordered by a wait for a barrier at which a later
-//! `tcgen05.commit` arrives, followed by a fence. This also applies to loads of the issuing warp. MMAs and copies of one warp are
-//! pipelined and complete in order.
+//! `tcgen05.commit` arrives, followed by a fence. The same order is required for loads of the issuing warp. MMAs and copies of one
+//! warp are pipelined and complete in order.
 //!
 //! Time is counted in fences and commits. A cell is a column of sixteen lanes.
 
@@ -12,11 +12,11 @@ use crate::happens_before::{Actor, HappensBefore};
 use crate::tmem::{COLUMNS, LANES};
 use std::ops::Range;
 
-const GROUPS: usize = LANES / 16;
+const LANE_GROUPS: usize = LANES / 16;
 /// Bit mask of all lane groups.
 pub(crate) const ALL_LANES: u8 = u8::MAX;
 /// Limit on the cells of loads in flight per warp.
-const LOADS: usize = 1 << 16;
+const MAX_OPEN_LOADS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct TmemHappensBefore {
@@ -49,7 +49,7 @@ struct Access {
 
 /// The kind of a tensor-memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Touch {
+pub(crate) enum TmemAccessKind {
     Load,
     Store,
     /// Accesses of MMAs and copies, which are pipelined.
@@ -58,59 +58,59 @@ pub(crate) enum Touch {
 }
 
 impl TmemHappensBefore {
-    pub(crate) fn new(count: usize, ctas: usize) -> TmemHappensBefore {
+    pub(crate) fn new(warp_count: usize, ctas: usize) -> TmemHappensBefore {
         TmemHappensBefore {
             cells: vec![Vec::new(); ctas],
-            fences: vec![0; count],
-            commits: vec![0; count],
-            fence_snapshots: vec![vec![0; count]; count],
-            complete: vec![vec![0; count]; count],
-            loads: vec![Vec::new(); count],
+            fences: vec![0; warp_count],
+            commits: vec![0; warp_count],
+            fence_snapshots: vec![vec![0; warp_count]; warp_count],
+            complete: vec![vec![0; warp_count]; warp_count],
+            loads: vec![Vec::new(); warp_count],
         }
     }
 }
 
 impl HappensBefore {
     /// Resets the history of newly allocated columns.
-    pub(crate) fn tensor_allocated(&mut self, cta: usize, columns: Range<u32>) {
-        if self.count == 0 {
+    pub(crate) fn reset_tmem_columns(&mut self, cta: usize, columns: Range<u32>) {
+        if self.warp_count == 0 {
             return;
         }
         let cells = &mut self.tensor.cells[cta];
-        cells.resize(COLUMNS * GROUPS, Cell::default());
-        cells[columns.start as usize * GROUPS..columns.end as usize * GROUPS].fill(Cell::default());
+        cells.resize(COLUMNS * LANE_GROUPS, Cell::default());
+        cells[columns.start as usize * LANE_GROUPS..columns.end as usize * LANE_GROUPS].fill(Cell::default());
     }
 
     pub(crate) fn tensor_fence(&mut self, actor: Actor, before: bool) {
-        if self.count == 0 {
+        if self.warp_count == 0 {
             return;
         }
-        let (id, row) = (self.id(actor), self.row(self.id(actor)));
+        let (id, row) = (self.warp_id(actor), self.clock_range(self.warp_id(actor)));
         if before {
             self.tensor.fences[id] += 1;
-            self.vector_clocks[row.start + self.count + id] = self.tensor.fences[id];
+            self.vector_clocks[row.start + self.warp_count + id] = self.tensor.fences[id];
         } else {
-            let visible = &self.vector_clocks[row.start + self.count..row.start + 2 * self.count];
+            let visible = &self.vector_clocks[row.start + self.warp_count..row.start + 2 * self.warp_count];
             self.tensor.fence_snapshots[id].copy_from_slice(visible);
-            let committed = &self.vector_clocks[row.start + 2 * self.count..row.start + 3 * self.count];
+            let committed = &self.vector_clocks[row.start + 2 * self.warp_count..row.start + 3 * self.warp_count];
             self.tensor.complete[id].copy_from_slice(committed);
         }
     }
     /// Counts a commit and returns its number.
     pub(crate) fn tensor_commit(&mut self, actor: Actor) -> u32 {
-        if self.count == 0 {
+        if self.warp_count == 0 {
             return 0;
         }
-        let id = self.id(actor);
+        let id = self.warp_id(actor);
         self.tensor.commits[id] += 1;
         self.tensor.commits[id]
     }
     /// A warp has waited for its loads.
-    pub(crate) fn tensor_loaded(&mut self, actor: Actor) {
-        if self.count == 0 {
+    pub(crate) fn complete_tmem_loads(&mut self, actor: Actor) {
+        if self.warp_count == 0 {
             return;
         }
-        let id = self.id(actor);
+        let id = self.warp_id(actor);
         let fences = self.tensor.fences[id] + 1;
         for (cta, cell) in std::mem::take(&mut self.tensor.loads[id]) {
             if let Some(cell) = self.tensor.cells[cta].get_mut(cell) {
@@ -120,14 +120,14 @@ impl HappensBefore {
     }
 
     /// Returns whether a warp's access to a cell is ordered after an earlier access.
-    fn is_ordered_after(&self, id: usize, touch: Touch, access: &Access) -> bool {
+    fn is_ordered_after(&self, id: usize, access_kind: TmemAccessKind, access: &Access) -> bool {
         // NVIDIA's compiler omits the fence after a wait for a commit.
         let visible = match self.lenient {
-            true => self.vector_clocks[self.row(id).start + 2 * self.count + access.warp],
+            true => self.vector_clocks[self.clock_range(id).start + 2 * self.warp_count + access.warp],
             false => self.tensor.complete[id][access.warp],
         };
         let committed = || access.commits > 0 && visible >= access.commits;
-        let pipelined = matches!(touch, Touch::MmaRead | Touch::MmaWrite);
+        let pipelined = matches!(access_kind, TmemAccessKind::MmaRead | TmemAccessKind::MmaWrite);
         if access.commits > 0 && !pipelined {
             return committed();
         }
@@ -135,28 +135,35 @@ impl HappensBefore {
     }
 
     /// Checks an access by a warp, or by an MMA that it issued, to columns of some lane groups.
-    pub(crate) fn tensor_touch(&mut self, actor: Actor, cta: usize, groups: u8, columns: Range<u32>, touch: Touch) -> Result<()> {
-        if self.count == 0 {
+    pub(crate) fn check_tmem_access(
+        &mut self,
+        actor: Actor,
+        cta: usize,
+        groups: u8,
+        columns: Range<u32>,
+        access_kind: TmemAccessKind,
+    ) -> Result<()> {
+        if self.warp_count == 0 {
             return Ok(());
         }
-        let id = self.id(actor);
-        let writes = matches!(touch, Touch::Store | Touch::MmaWrite);
-        let committed = matches!(touch, Touch::MmaRead | Touch::MmaWrite);
+        let id = self.warp_id(actor);
+        let writes = matches!(access_kind, TmemAccessKind::Store | TmemAccessKind::MmaWrite);
+        let committed = matches!(access_kind, TmemAccessKind::MmaRead | TmemAccessKind::MmaWrite);
         let now = Access {
             warp: id,
             line: actor.line,
             // A load ends with its wait. NVIDIA's compiler sometimes omits that wait.
-            fences: if touch == Touch::Load && !self.lenient { u32::MAX } else { self.tensor.fences[id] + 1 },
+            fences: if access_kind == TmemAccessKind::Load && !self.lenient { u32::MAX } else { self.tensor.fences[id] + 1 },
             commits: if committed { self.tensor.commits[id] + 1 } else { 0 },
         };
         let mut loads = Vec::new();
         for column in columns {
-            for group in (0..GROUPS).filter(|group| groups >> group & 1 == 1) {
-                let index = column as usize * GROUPS + group;
+            for group in (0..LANE_GROUPS).filter(|group| groups >> group & 1 == 1) {
+                let index = column as usize * LANE_GROUPS + group;
                 let Some(cell) = self.tensor.cells[cta].get(index) else { continue };
                 let before = cell.write.iter().chain(cell.reads.iter().filter(|_| writes));
-                if let Some(&access) = before.into_iter().find(|access| !self.is_ordered_after(id, touch, access)) {
-                    return self.unordered_tensor(actor, touch, column, access);
+                if let Some(&access) = before.into_iter().find(|access| !self.is_ordered_after(id, access_kind, access)) {
+                    return self.report_unordered(actor, access_kind, column, access);
                 }
                 let cell = &mut self.tensor.cells[cta][index];
                 if writes {
@@ -165,7 +172,7 @@ impl HappensBefore {
                 } else {
                     cell.reads.retain(|read| read.warp != id || (read.commits > 0) != committed);
                     cell.reads.push(now);
-                    if touch == Touch::Load {
+                    if access_kind == TmemAccessKind::Load {
                         loads.push((cta, index));
                     }
                 }
@@ -173,26 +180,26 @@ impl HappensBefore {
         }
         // Bounds the list, because a program may load without ever waiting.
         self.tensor.loads[id].extend(loads);
-        if self.tensor.loads[id].len() > LOADS {
-            self.tensor_loaded(actor);
+        if self.tensor.loads[id].len() > MAX_OPEN_LOADS {
+            self.complete_tmem_loads(actor);
         }
         Ok(())
     }
 
-    fn unordered_tensor(&mut self, actor: Actor, touch: Touch, column: u32, access: Access) -> Result<()> {
-        let what = match touch {
-            Touch::Load => "reads",
-            Touch::Store => "writes",
-            Touch::MmaRead => "has an MMA or copy read",
-            Touch::MmaWrite => "has an MMA or copy write",
+    fn report_unordered(&mut self, actor: Actor, access_kind: TmemAccessKind, column: u32, access: Access) -> Result<()> {
+        let what = match access_kind {
+            TmemAccessKind::Load => "reads",
+            TmemAccessKind::Store => "writes",
+            TmemAccessKind::MmaRead => "has an MMA or copy read",
+            TmemAccessKind::MmaWrite => "has an MMA or copy write",
         };
-        let (id, other) = (self.id(actor), self.name(access.warp));
+        let (id, other) = (self.warp_id(actor), self.describe_warp(access.warp));
         let lacks = match (access.commits > 0, access.fences) {
             (true, _) => "a wait for a barrier of tcgen05.commit and tcgen05.fence::after_thread_sync",
             (_, u32::MAX) => "a preceding tcgen05.wait::ld",
             _ => "tcgen05.fence::before_thread_sync, a barrier and tcgen05.fence::after_thread_sync",
         };
-        let message = format!("{} {what} column {column} of tensor memory, which {other} accessed before", self.name(id));
+        let message = format!("{} {what} column {column} of tensor memory, which {other} accessed before", self.describe_warp(id));
         let fault = Fault::new("SIM038", message).note(format!("the earlier access is in line {}; missing: {lacks}", access.line));
         self.report(fault, actor)
     }

@@ -1,33 +1,33 @@
 //! A warp: its registers and its divergent groups of lanes.
 
-use crate::exec::copy::Copies;
-use crate::exec::tcgen05::Access;
+use crate::exec::cp_async::Copies;
+use crate::exec::tcgen05::TmemTransfer;
 use crate::exec::wgmma::OpenMmas;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::program::{Program, RegSlot};
 use std::collections::BTreeSet;
 
 /// Backward branches after which a diverged group yields to the other groups of its warp.
-const PATIENCE: u32 = 4096;
+const MAX_BACKWARD_BRANCHES: u32 = 4096;
 
-/// Lanes that execute the same instruction.
+/// A warp split: the lanes of a diverged warp that execute the same instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) wait: Option<Wait>,
-    /// The arrival of these lanes at a barrier whose phase they await.
+    /// The arrival of these lanes at the barrier at which they wait.
     pub(crate) ticket: Option<Ticket>,
     /// The instruction index of the last wait that failed spuriously.
-    pub(crate) gave_up: Option<u32>,
-    backward: u32,
+    pub(crate) failed_wait_pc: Option<u32>,
+    backward_branches: u32,
 }
 
 /// An arrival at a barrier: its generation, and whether the complete warp arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) generation: u64,
-    pub(crate) whole: bool,
+    pub(crate) whole_warp: bool,
 }
 
 /// The reason why a group of lanes waits.
@@ -51,8 +51,8 @@ pub(crate) enum Wait {
     Asynchronous {
         what: &'static str,
     },
-    /// These warps of the group have not issued this many MMAs yet.
-    Group {
+    /// The `missing` warps of the warp group have not issued their first `mmas` MMAs yet.
+    WarpGroup {
         missing: Vec<usize>,
         mmas: u64,
     },
@@ -68,7 +68,7 @@ impl std::fmt::Display for Wait {
             Wait::ClusterBarrier => write!(f, "the cluster barrier"),
             Wait::Mbarrier { address, parity, state } => write!(f, "phase {parity} of the mbarrier at {address:#x} ({state})"),
             Wait::Asynchronous { what } => write!(f, "{what}"),
-            Wait::Group { missing, mmas } => {
+            Wait::WarpGroup { missing, mmas } => {
                 write!(f, "warps {missing:?} of its group to issue wgmma {mmas}")
             }
         }
@@ -87,7 +87,7 @@ pub(crate) struct Warp {
     pub(crate) cluster_ticket: Option<u64>,
     pub(crate) copies: Copies,
     pub(crate) mmas: OpenMmas,
-    pub(crate) tensor_stores: Vec<Access>,
+    pub(crate) tensor_stores: Vec<TmemTransfer>,
     /// Destination registers of `tcgen05.ld` that no `tcgen05.wait::ld` has covered.
     pub(crate) tensor_loads: BTreeSet<RegSlot>,
     /// Registers that asynchronous work owns, and their number.
@@ -123,7 +123,7 @@ impl Warp {
             warp.undefined[slot as usize] = 0;
         }
         let mask = if threads >= 32 { ALL } else { (1 << threads) - 1 };
-        warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, gave_up: None, backward: 0 });
+        warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, failed_wait_pc: None, backward_branches: 0 });
         warp
     }
 
@@ -134,7 +134,7 @@ impl Warp {
         self.unfenced.fill(false);
     }
 
-    pub(crate) fn live(&self) -> u32 {
+    pub(crate) fn live_lanes(&self) -> u32 {
         self.splits.iter().fold(0, |mask, split| mask | split.mask)
     }
     pub(crate) fn is_done(&self) -> bool {
@@ -143,7 +143,7 @@ impl Warp {
     /// Picks the runnable group with the lowest instruction index, so that diverged groups reconverge.
     pub(crate) fn pick(&self) -> Option<usize> {
         let runnable = self.splits.iter().enumerate().filter(|(_, split)| split.wait.is_none());
-        runnable.min_by_key(|(_, split)| (split.backward / PATIENCE, split.pc)).map(|(index, _)| index)
+        runnable.min_by_key(|(_, split)| (split.backward_branches / MAX_BACKWARD_BRANCHES, split.pc)).map(|(index, _)| index)
     }
     /// Moves the taken lanes of a group to another instruction.
     pub(crate) fn branch(&mut self, index: usize, target: u32, taken: u32) {
@@ -152,15 +152,15 @@ impl Warp {
             split.pc += 1;
             return;
         }
-        let backward = split.backward + u32::from(target <= split.pc && self.splits.len() > 1);
+        let backward_branches = split.backward_branches + u32::from(target <= split.pc && self.splits.len() > 1);
         let split = &mut self.splits[index];
         if taken == split.mask {
-            (split.pc, split.backward) = (target, backward);
+            (split.pc, split.backward_branches) = (target, backward_branches);
             return;
         }
         split.mask &= !taken;
         split.pc += 1;
-        self.splits.push(Split { pc: target, mask: taken, wait: None, ticket: None, gave_up: None, backward });
+        self.splits.push(Split { pc: target, mask: taken, wait: None, ticket: None, failed_wait_pc: None, backward_branches });
     }
     pub(crate) fn exit(&mut self, index: usize, lanes: u32) {
         self.splits[index].mask &= !lanes;
@@ -185,7 +185,7 @@ impl Warp {
             index += 1;
         }
         if self.splits.len() == 1 {
-            self.splits[0].backward = 0;
+            self.splits[0].backward_branches = 0;
         }
     }
 
@@ -197,7 +197,7 @@ impl Warp {
     pub(crate) fn is_in_flight(&self, slot: RegSlot) -> bool {
         self.in_flight[slot as usize]
     }
-    pub(crate) fn in_flight(&mut self, slot: RegSlot, now: bool) {
+    pub(crate) fn set_in_flight(&mut self, slot: RegSlot, now: bool) {
         let before = std::mem::replace(&mut self.in_flight[slot as usize], now);
         self.in_flight_count = self.in_flight_count + usize::from(now) - usize::from(before);
     }
@@ -236,10 +236,10 @@ impl Warp {
     #[inline]
     pub(crate) fn set(&mut self, slot: RegSlot, mask: u32, values: &Lanes, undefined: u32) {
         self.write(slot, mask, values);
-        self.mark(slot, mask, undefined);
+        self.set_undefined(slot, mask, undefined);
     }
     #[inline]
-    pub(crate) fn mark(&mut self, slot: RegSlot, mask: u32, undefined: u32) {
+    pub(crate) fn set_undefined(&mut self, slot: RegSlot, mask: u32, undefined: u32) {
         if self.assumed_defined {
             return;
         }

@@ -4,7 +4,7 @@ use super::wire::Request;
 use super::{Editor, Handle};
 use crate::engine::Control;
 use crate::expression::{self, Datum, elements};
-use crate::scene::{Scene, Why};
+use crate::scene::{Scene, StopReason};
 use crate::values;
 use serde_json::{Value, json};
 
@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 const MOST_CHILDREN: usize = 256;
 
 impl Editor<'_> {
-    pub(super) fn look(&mut self, command: &str, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
+    /// Answers a request that only a stopped kernel can answer.
+    pub(super) fn answer_stopped_query(&mut self, command: &str, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         match command {
-            "stackTrace" => Ok(self.stack(request, scene)),
+            "stackTrace" => Ok(self.stack_trace(request, scene)),
             "scopes" => Ok(json!({"scopes": [
                 {"name": "Variables", "presentationHint": "locals", "variablesReference": self.handle(Handle::Variables), "expensive": false},
                 {"name": "Values", "presentationHint": "registers", "variablesReference": self.handle(Handle::Values), "expensive": false},
@@ -25,59 +26,60 @@ impl Editor<'_> {
                 let text = request.arguments["expression"].as_str().unwrap_or_default();
                 let datum = expression::evaluate(text, scene)?;
                 let shown = values::describe(&datum, scene)?;
-                let mut answer = self.variable("", datum, scene);
-                answer["result"] = json!(shown);
-                Ok(answer)
+                let mut response = self.variable("", datum, scene);
+                response["result"] = json!(shown);
+                Ok(response)
             }
             "dataBreakpointInfo" => self.data_breakpoint_info(request, scene),
             "exceptionInfo" => {
-                let id = match &scene.stop.why {
-                    Why::Fault(word, _) => word,
-                    Why::Difference(_) => "difference",
+                let id = match &scene.stop.reason {
+                    StopReason::Fault(word, _) => word,
+                    StopReason::Difference(_) => "difference",
                     _ => "failure",
                 };
-                Ok(json!({"exceptionId": id, "description": scene.stop.why.report(), "breakMode": "always"}))
+                Ok(json!({"exceptionId": id, "description": scene.stop.reason.describe(), "breakMode": "always"}))
             }
             _ => Err(format!("'{command}' is not supported")),
         }
     }
 
+    /// Keeps an object for later requests, and returns its reference.
     fn handle(&mut self, handle: Handle) -> usize {
         self.handles.push(handle);
         self.handles.len()
     }
 
-    fn stack(&mut self, request: &Request, scene: &Scene<'_>) -> Value {
-        let op = self.subject.listing.text(scene.stop.row);
+    fn stack_trace(&mut self, request: &Request, scene: &Scene<'_>) -> Value {
+        let op = self.debuggee.listing.text(scene.stop.row);
         let frames: Vec<Value> = match scene.frames() {
             [] => vec![json!({"id": 1, "name": op, "line": 0, "column": 0})],
             frames => {
-                let frame = |(depth, frame): (usize, &crate::subject::Frame)| json!({"id": depth + 1, "name": frame.function, "line": frame.line, "column": frame.column.max(1), "source": self.source_of(frame.file)});
+                let frame = |(depth, frame): (usize, &crate::debuggee::Frame)| json!({"id": depth + 1, "name": frame.function, "line": frame.line, "column": frame.column.max(1), "source": self.source_of(frame.file)});
                 frames.iter().rev().enumerate().map(frame).collect()
             }
         };
         let total = frames.len();
         let start = request.arguments["startFrame"].as_u64().unwrap_or(0) as usize;
         let levels = request.arguments["levels"].as_u64().filter(|levels| *levels > 0).unwrap_or(u64::MAX) as usize;
-        let shown: Vec<Value> = frames.into_iter().skip(start).take(levels).collect();
-        json!({"stackFrames": shown, "totalFrames": total})
+        let requested_frames: Vec<Value> = frames.into_iter().skip(start).take(levels).collect();
+        json!({"stackFrames": requested_frames, "totalFrames": total})
     }
 
-    /// The protocol's source object: a path if the file exists, else a reference number for a listing or a missing file.
+    /// The protocol's source object: a path if the file exists, else a reference with which the editor requests the text.
     fn source_of(&self, file: usize) -> Value {
-        let known = &self.subject.files[file];
+        let known = &self.debuggee.files[file];
         match &known.found {
             Some((path, _)) if path.is_file() => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                json!({"name": self.subject.short(file), "path": path})
+                json!({"name": self.debuggee.file_name(file), "path": path})
             }
-            _ => json!({"name": self.subject.short(file), "sourceReference": file + 1}),
+            _ => json!({"name": self.debuggee.file_name(file), "sourceReference": file + 1}),
         }
     }
 
     pub(super) fn source(&self, request: &Request) -> Result<Value, String> {
         let number = request.arguments["source"]["sourceReference"].as_u64().or(request.arguments["sourceReference"].as_u64());
-        let file = number.and_then(|number| self.subject.files.get((number as usize).checked_sub(1)?));
+        let file = number.and_then(|number| self.debuggee.files.get((number as usize).checked_sub(1)?));
         match file.map(|file| (&file.name, &file.found)) {
             Some((_, Some((_, lines)))) => Ok(json!({"content": lines.join("\n")})),
             Some((name, None)) => Err(format!("{name} was not found; set 'source' in the launch request")),
@@ -91,13 +93,13 @@ impl Editor<'_> {
         let found: Vec<(String, Datum)> = match handle.ok_or("the handle belongs to an earlier stop")? {
             Handle::Variables => {
                 let variables = scene.variables().into_iter();
-                variables.filter_map(|(name, id)| Some((name, expression::of_value(scene.value(id).ok()?)))).collect()
+                variables.filter_map(|(name, id)| Some((name, expression::from_value(scene.value(id).ok()?)))).collect()
             }
             Handle::Values => {
-                let values = scene.visible().into_iter();
-                values.filter_map(|id| Some((id.to_string(), expression::of_value(scene.value(id).ok()?)))).collect()
+                let values = scene.visible_values().into_iter();
+                values.filter_map(|id| Some((id.to_string(), expression::from_value(scene.value(id).ok()?)))).collect()
             }
-            Handle::Memory => self.subject.arrays.iter().map(|array| (array.name.clone(), Datum::Array(array.clone()))).collect(),
+            Handle::Memory => self.debuggee.arrays.iter().map(|array| (array.name.clone(), Datum::Array(array.clone()))).collect(),
             Handle::Elements(datum) => {
                 let (filter, datum) = (request.arguments["filter"].as_str().unwrap_or(""), datum.clone());
                 let start = request.arguments["start"].as_u64().unwrap_or(0) as usize;
@@ -111,9 +113,9 @@ impl Editor<'_> {
                     children.push(json!({"name": "statistics", "value": report, "variablesReference": 0}));
                 }
                 if filter != "named" {
-                    let indices = (start..expression::extent(&datum).unwrap_or(0)).take(count.min(MOST_CHILDREN));
+                    let indices = (start..expression::first_extent(&datum).unwrap_or(0)).take(count.min(MOST_CHILDREN));
                     for index in indices {
-                        let part = expression::element(&datum, index as i64)?;
+                        let part = expression::index_first_dim(&datum, index as i64)?;
                         children.push(self.variable(&format!("[{index}]"), part, scene));
                     }
                 }
@@ -127,17 +129,17 @@ impl Editor<'_> {
     /// A variable of the protocol. A client can expand a variable that has elements.
     fn variable(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
         let (ty, shown) = match &datum {
-            Datum::Tile(tile) => values::typed(tile, scene),
+            Datum::Tile(tile) => values::type_and_elements(tile, scene),
             Datum::Array(array) if array.sizes.is_empty() => match expression::read(array, scene) {
-                Ok(tile) => values::typed(&tile, scene),
+                Ok(tile) => values::type_and_elements(&tile, scene),
                 Err(error) => (array.elem.name().to_string(), error),
             },
-            Datum::Array(array) => (values::array_line(array), values::array_line(array)),
-            Datum::Other(value) => ("view".to_string(), values::line(value, scene)),
+            Datum::Array(array) => (values::array_type(array), values::array_type(array)),
+            Datum::Other(value) => ("view".to_string(), values::format_value(value, scene)),
             Datum::Numbers(numbers) => ("number".to_string(), numbers.first().map_or(String::new(), f64::to_string)),
         };
         let mut variable = json!({"name": name, "value": shown, "type": ty, "variablesReference": 0});
-        if let Some(extent) = expression::extent(&datum) {
+        if let Some(extent) = expression::first_extent(&datum) {
             if matches!(datum, Datum::Tile(_)) {
                 variable["namedVariables"] = json!(1);
             }
@@ -150,16 +152,16 @@ impl Editor<'_> {
     pub(super) fn set_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
         let source = &request.arguments["source"];
         let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();
-        let known = self.subject.files.iter().enumerate().map(|(number, _)| number);
-        let ours: Vec<String> = known
-            .filter(|number| self.subject.is_file(*number, file))
-            .map(|number| self.subject.files[number].name.clone())
+        let file_numbers = self.debuggee.files.iter().enumerate().map(|(number, _)| number);
+        let file_names: Vec<String> = file_numbers
+            .filter(|number| self.debuggee.is_file(*number, file))
+            .map(|number| self.debuggee.files[number].name.clone())
             .collect();
-        control.breakpoints.retain(|breakpoint| breakpoint.function.is_some() || !ours.contains(&breakpoint.file));
+        control.breakpoints.retain(|breakpoint| breakpoint.function.is_some() || !file_names.contains(&breakpoint.file));
         let mut breakpoints = Vec::new();
         for requested in request.arguments["breakpoints"].as_array().into_iter().flatten() {
             let line = requested["line"].as_u64().unwrap_or(0) as u32;
-            let Some((number, line)) = self.subject.line_with_code(file, line) else {
+            let Some((number, line)) = self.debuggee.line_with_code(file, line) else {
                 breakpoints.push(json!({"verified": false, "line": line, "message": "no op comes from this line or one after it"}));
                 continue;
             };
@@ -171,16 +173,16 @@ impl Editor<'_> {
     /// Adds a breakpoint with the conditions of the request, and returns its response.
     fn set_breakpoint(&self, requested: &Value, file: usize, line: u32, function: Option<&str>, control: &mut Control) -> Value {
         let text = |name: &str| requested[name].as_str().filter(|text| !text.is_empty()).map(str::to_string);
-        let times = text("hitCondition").map_or(Ok(1), |times| times.trim_start_matches(['>', '=', ' ']).parse());
-        let breakpoint = control.add(&self.subject.files[file].name, line);
+        let first_hit = text("hitCondition").map_or(Ok(1), |first_hit| first_hit.trim_start_matches(['>', '=', ' ']).parse());
+        let breakpoint = control.add_breakpoint(&self.debuggee.files[file].name, line);
         breakpoint.function = function.map(str::to_string);
         (breakpoint.condition, breakpoint.message) = (text("condition"), text("logMessage"));
-        let mut answer = json!({"id": breakpoint.id, "verified": true, "line": line});
-        match times {
-            Ok(times) => breakpoint.times = times,
-            Err(_) => answer["message"] = json!("a hit condition is a number: from which time on to stop"),
+        let mut response = json!({"id": breakpoint.id, "verified": true, "line": line});
+        match first_hit {
+            Ok(first_hit) => breakpoint.first_hit = first_hit,
+            Err(_) => response["message"] = json!("a hit condition is a number: from which time on to stop"),
         }
-        answer
+        response
     }
 
     /// Sets breakpoints at the first lines of functions. They replace the breakpoints of the previous request.
@@ -189,7 +191,7 @@ impl Editor<'_> {
         let mut breakpoints = Vec::new();
         for requested in request.arguments["breakpoints"].as_array().into_iter().flatten() {
             let name = requested["name"].as_str().unwrap_or_default();
-            breakpoints.push(match self.subject.line_of_function(name) {
+            breakpoints.push(match self.debuggee.line_of_function(name) {
                 Some((file, line)) => self.set_breakpoint(requested, file, line, Some(name), control),
                 None => json!({"verified": false, "message": format!("no op comes from a function '{name}'")}),
             });
@@ -197,12 +199,12 @@ impl Editor<'_> {
         Ok(json!({"breakpoints": breakpoints}))
     }
 
-    /// Whether an editor can watch a variable or an expression. The data identifier of the breakpoint is the expression.
+    /// Reports whether an editor can watch a variable or an expression. The data identifier of the breakpoint is the expression.
     fn data_breakpoint_info(&self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         let name = request.arguments["name"].as_str().unwrap_or_default();
         let container = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
-        let inside = container.checked_sub(1).and_then(|index| self.handles.get(index));
-        if matches!(inside, Some(Handle::Elements(_))) {
+        let container_handle = container.checked_sub(1).and_then(|index| self.handles.get(index));
+        if matches!(container_handle, Some(Handle::Elements(_))) {
             let description = "watch the element as an expression, such as x[3, 0]";
             return Ok(json!({"dataId": null, "description": description}));
         }
@@ -212,7 +214,8 @@ impl Editor<'_> {
         })
     }
 
-    /// Sets the watched expressions. They replace the expressions of the previous request; a repeated expression keeps its values.
+    /// Sets the watched expressions. They replace those of the previous request. An expression that was already watched keeps its
+    /// values.
     pub(super) fn set_data_breakpoints(
         &mut self,
         request: &Request,
@@ -232,14 +235,15 @@ impl Editor<'_> {
         Ok(json!({"breakpoints": breakpoints}))
     }
 
-    pub(super) fn locations(&self, request: &Request) -> Result<Value, String> {
+    /// Lists the lines of a range on which a breakpoint can stop.
+    pub(super) fn breakpoint_locations(&self, request: &Request) -> Result<Value, String> {
         let source = &request.arguments["source"];
         let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();
         let first = request.arguments["line"].as_u64().unwrap_or(0) as u32;
         let last = request.arguments["endLine"].as_u64().map_or(first, |line| line as u32);
         let mut lines = Vec::new();
         let mut next = first;
-        while let Some((_, line)) = self.subject.line_with_code(file, next).filter(|(_, line)| *line <= last) {
+        while let Some((_, line)) = self.debuggee.line_with_code(file, next).filter(|(_, line)| *line <= last) {
             lines.push(json!({"line": line}));
             next = line + 1;
         }

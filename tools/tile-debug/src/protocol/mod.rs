@@ -1,16 +1,16 @@
 //! The editor front end: the Debug Adapter Protocol on standard input and output. [`wire`] reads and writes messages, and
 //! [`inspect`] answers requests about a stopped kernel. This module implements the session and the requests that resume the kernel.
 //!
-//! A tile block is a thread of the protocol; one exists at a time.
+//! The protocol shows a tile block as a thread. Only the tile block of the current stop exists as a thread.
 
 mod inspect;
 mod wire;
 
 use crate::Options;
-use crate::engine::{Control, DIFFERENCE, End, FAULTS, Front, Motion, Resume};
+use crate::debuggee::Debuggee;
+use crate::engine::{Control, DIFFERENCE, End, FAULTS, FrontEnd, Resume, ResumeKind};
 use crate::expression::Datum;
-use crate::scene::{Scene, Why};
-use crate::subject::Subject;
+use crate::scene::{Scene, StopReason};
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
 use common::Session;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use wire::{Request, Wire};
 
-/// The arguments of the launch and attach requests; `args` are command-line arguments.
+/// The arguments of the launch and attach requests. `args` holds more command-line arguments of `tile-debug`.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Arguments {
@@ -41,7 +41,7 @@ struct Arguments {
 }
 
 #[derive(Parser)]
-struct Line {
+struct CommandLine {
     #[command(flatten)]
     options: Options,
 }
@@ -55,38 +55,38 @@ impl Arguments {
         words.extend(self.against.iter().map(|against| format!("--against={}", path(against))));
         words.extend(self.source.iter().map(|source| format!("--source={source}")));
         words.extend(self.args.iter().cloned());
-        let line = Line::try_parse_from(words).map_err(|error| {
+        let command_line = CommandLine::try_parse_from(words).map_err(|error| {
             let text = error.to_string();
             Diagnostic::usage("DBG005", text.lines().next().unwrap_or_default().trim_start_matches("error: "))
         })?;
-        Ok(line.options)
+        Ok(command_line.options)
     }
 }
 
 /// Serves an editor until it disconnects.
 pub(crate) fn serve(session: &mut Session) -> Result<()> {
-    let (mut wire, inbox) = Wire::open();
+    let (mut wire, requests) = Wire::open();
     loop {
-        let Ok(request) = inbox.recv() else { return Ok(()) };
+        let Ok(request) = requests.recv() else { return Ok(()) };
         match request.command.as_str() {
-            "initialize" => wire.answer(&request, capabilities()),
-            "launch" | "attach" => match debug(session, &mut wire, &inbox, &request) {
+            "initialize" => wire.respond(&request, capabilities()),
+            "launch" | "attach" => match debug(session, &mut wire, &requests, &request) {
                 Ok(()) => return Ok(()),
-                Err(error) => wire.refuse(&request, &error.render(base::diag::Style::Human, |_| String::new())),
+                Err(error) => wire.respond_error(&request, &error.render(base::diag::Style::Human, |_| String::new())),
             },
             "disconnect" | "terminate" => {
-                wire.answer(&request, json!({}));
+                wire.respond(&request, json!({}));
                 return Ok(());
             }
-            _ => wire.refuse(&request, "no program is being debugged yet"),
+            _ => wire.respond_error(&request, "no program is being debugged yet"),
         }
     }
 }
 
 fn capabilities() -> Value {
-    let usual = |word: &str, label: &str| json!({"filter": word, "label": label, "default": true});
-    let mut filters: Vec<Value> = FAULTS.iter().map(|(_, word, label)| usual(word, label)).collect();
-    filters.push(usual(DIFFERENCE, "Values that differ from another stage"));
+    let filter = |word: &str, label: &str| json!({"filter": word, "label": label, "default": true});
+    let mut filters: Vec<Value> = FAULTS.iter().map(|(_, word, label)| filter(word, label)).collect();
+    filters.push(filter(DIFFERENCE, "Values that differ from another stage"));
     json!({
         "supportsConfigurationDoneRequest": true,
         "supportsConditionalBreakpoints": true,
@@ -105,37 +105,37 @@ fn capabilities() -> Value {
     })
 }
 
-/// Debugs one program from its launch request to its end. An error is an error of the request.
-fn debug(session: &mut Session, wire: &mut Wire, inbox: &Receiver<Request>, request: &Request) -> Result<()> {
+/// Debugs one program until the editor disconnects. The caller sends an error as the response to the launch request.
+fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, request: &Request) -> Result<()> {
     let arguments: Arguments = serde_json::from_value(request.arguments.clone())
         .map_err(|error| Diagnostic::usage("DBG005", format!("the arguments of '{}': {error}", request.command)))?;
     if let Some(folder) = &arguments.cwd {
         std::env::set_current_dir(folder)
-            .map_err(|error| Diagnostic::io("DBG006", format!("{}: {}", folder.display(), common::plain(&error))))?;
+            .map_err(|error| Diagnostic::io("DBG006", format!("{}: {}", folder.display(), common::os_error_text(&error))))?;
     }
     let options = arguments.options()?;
     let program = Input::decode(session, &common::read_file(Some(&arguments.program))?)?;
-    crate::debug(session, &options, &program, |subject, control, recording| {
+    crate::debug(session, &options, &program, |debuggee, control, recording| {
         let mut editor = Editor {
-            subject,
+            debuggee,
             wire,
-            inbox,
+            requests,
             handles: Vec::new(),
             thread: None,
             stops_at_end: arguments.stop_at_end,
-            shows_entry: arguments.stop_on_entry,
-            leaves: false,
+            stops_at_entry: arguments.stop_on_entry,
+            disconnect_requested: false,
         };
-        editor.wire.answer(request, json!({}));
+        editor.wire.respond(request, json!({}));
         editor.wire.event("initialized", json!({}));
         if editor.configure(control) {
-            crate::engine::debug(subject, control, &mut editor, recording)?;
+            crate::engine::debug(debuggee, control, &mut editor, recording)?;
         }
         Ok(())
     })
 }
 
-/// An object that an editor can inspect; its handle is its index plus one.
+/// An object that an editor can expand. Its `variablesReference` in the protocol is its index in [`Editor::handles`] plus one.
 enum Handle {
     Variables,
     Values,
@@ -144,41 +144,41 @@ enum Handle {
 }
 
 struct Editor<'a> {
-    subject: &'a Subject<'a>,
+    debuggee: &'a Debuggee<'a>,
     wire: &'a mut Wire,
-    inbox: &'a Receiver<Request>,
+    requests: &'a Receiver<Request>,
     /// The handles of the current stop.
     handles: Vec<Handle>,
     /// The tile block that the editor shows as a thread.
     thread: Option<u64>,
     stops_at_end: bool,
-    /// Whether the editor stops at the first op.
-    shows_entry: bool,
+    /// Whether the editor requested a stop at the first op.
+    stops_at_entry: bool,
     /// Whether the editor requested to disconnect while the kernel was running.
-    leaves: bool,
+    disconnect_requested: bool,
 }
 
 impl Editor<'_> {
-    /// Accepts breakpoints until the configuration is done; false if the editor disconnects.
+    /// Handles requests, such as breakpoints, until the configuration is done. Returns false if the editor disconnects.
     fn configure(&mut self, control: &mut Control) -> bool {
         loop {
-            let Ok(request) = self.inbox.recv() else { return false };
+            let Ok(request) = self.requests.recv() else { return false };
             match request.command.as_str() {
                 "configurationDone" => {
-                    self.wire.answer(&request, json!({}));
+                    self.wire.respond(&request, json!({}));
                     return true;
                 }
                 "disconnect" | "terminate" => {
-                    self.wire.answer(&request, json!({}));
+                    self.wire.respond(&request, json!({}));
                     return false;
                 }
-                _ => self.settle(&request, control, None),
+                _ => self.answer_query(&request, control, None),
             }
         }
     }
 
     /// Answers a request that does not resume the kernel.
-    fn settle(&mut self, request: &Request, control: &mut Control, scene: Option<&Scene<'_>>) {
+    fn answer_query(&mut self, request: &Request, control: &mut Control, scene: Option<&Scene<'_>>) {
         let answer = match request.command.as_str() {
             "setBreakpoints" => self.set_breakpoints(request, control),
             "setFunctionBreakpoints" => self.set_function_breakpoints(request, control),
@@ -190,25 +190,25 @@ impl Editor<'_> {
                 control.ignored = known.filter(|word| !requested.contains(word)).map(str::to_string).collect();
                 Ok(json!({}))
             }
-            "breakpointLocations" => self.locations(request),
+            "breakpointLocations" => self.breakpoint_locations(request),
             "threads" => {
                 let threads = self.thread.map(|block| json!({"id": block + 1, "name": self.block_name(block)}));
                 Ok(json!({"threads": threads.into_iter().collect::<Vec<_>>()}))
             }
             "source" => self.source(request),
             command => match scene {
-                Some(scene) => self.look(command, request, scene),
+                Some(scene) => self.answer_stopped_query(command, request, scene),
                 None => Err(format!("'{command}' requires a stopped kernel")),
             },
         };
         match answer {
-            Ok(body) => self.wire.answer(request, body),
-            Err(message) => self.wire.refuse(request, &message),
+            Ok(body) => self.wire.respond(request, body),
+            Err(message) => self.wire.respond_error(request, &message),
         }
     }
 
     fn block_name(&self, block: u64) -> String {
-        let [x, y, _] = self.subject.call.grid.map(u64::from);
+        let [x, y, _] = self.debuggee.call.grid.map(u64::from);
         format!("tile block [{}, {}, {}]", block % x, block / x % y, block / x / y)
     }
 
@@ -217,93 +217,93 @@ impl Editor<'_> {
         if self.thread == Some(block) {
             return;
         }
-        if let Some(gone) = self.thread.replace(block) {
-            self.wire.event("thread", json!({"reason": "exited", "threadId": gone + 1}));
+        if let Some(previous) = self.thread.replace(block) {
+            self.wire.event("thread", json!({"reason": "exited", "threadId": previous + 1}));
         }
         self.wire.event("thread", json!({"reason": "started", "threadId": block + 1}));
     }
 
-    /// Executes a request that resumes the kernel.
-    fn obey(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
+    /// Responds to a request that resumes the kernel, and returns how. Returns `None` for other requests.
+    fn resume_command(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
         let by_ops = request.arguments["granularity"] == "instruction";
-        let pace = |motion: Motion| if by_ops { Motion::Op } else { motion };
+        let step_kind = |kind: ResumeKind| if by_ops { ResumeKind::StepOp } else { kind };
         let resume = match request.command.as_str() {
-            "continue" => Resume::Forward(Motion::Go),
-            "next" => Resume::Forward(pace(Motion::Over)),
-            "stepIn" => Resume::Forward(pace(Motion::Into)),
-            "stepOut" => Resume::Forward(Motion::Out),
-            "stepBack" => Resume::Back(pace(Motion::Over)),
-            "reverseContinue" => Resume::Back(Motion::Go),
+            "continue" => Resume::Forward(ResumeKind::Continue),
+            "next" => Resume::Forward(step_kind(ResumeKind::StepOver)),
+            "stepIn" => Resume::Forward(step_kind(ResumeKind::StepInto)),
+            "stepOut" => Resume::Forward(ResumeKind::StepOut),
+            "stepBack" => Resume::Back(step_kind(ResumeKind::StepOver)),
+            "reverseContinue" => Resume::Back(ResumeKind::Continue),
             "restart" => {
-                self.shows_entry = true;
-                Resume::Forward(Motion::Start)
+                self.stops_at_entry = true;
+                Resume::Forward(ResumeKind::Restart)
             }
             "disconnect" | "terminate" => Resume::Quit,
-            "evaluate" if request.arguments["context"] == "repl" => return self.command(request, control),
+            "evaluate" if request.arguments["context"] == "repl" => return self.console_command(request, control),
             _ => return None,
         };
         let body = if request.command == "continue" { json!({"allThreadsContinued": true}) } else { json!({}) };
-        self.wire.answer(request, body);
+        self.wire.respond(request, body);
         if request.command == "terminate" {
             self.wire.event("terminated", json!({}));
         }
         Some(resume)
     }
 
-    /// Console commands that are not expressions: select another tile block or another moment.
-    fn command(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
+    /// Executes the console commands that are not expressions: `block` and `goto`.
+    fn console_command(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
         let text = request.arguments["expression"].as_str().unwrap_or_default().trim();
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
         let resume = match word {
-            "block" => crate::parse_block(rest.trim(), self.subject.call.grid).map(|block| {
+            "block" => crate::parse_block(rest.trim(), self.debuggee.call.grid).map(|block| {
                 control.block = block;
-                self.shows_entry = true;
-                Resume::Forward(Motion::Start)
+                self.stops_at_entry = true;
+                Resume::Forward(ResumeKind::Restart)
             }),
-            "goto" => rest.trim().parse().map(Resume::To).map_err(|_| "goto N: to moment N".to_string()),
+            "goto" => rest.trim().parse().map(Resume::ToMoment).map_err(|_| "goto N: to moment N".to_string()),
             _ => return None,
         };
         match resume {
             Ok(resume) => {
-                self.wire.answer(request, json!({"result": "", "variablesReference": 0}));
+                self.wire.respond(request, json!({"result": "", "variablesReference": 0}));
                 Some(resume)
             }
             Err(message) => {
-                self.wire.refuse(request, &message);
+                self.wire.respond_error(request, &message);
                 None
             }
         }
     }
 }
 
-impl Front for Editor<'_> {
+impl FrontEnd for Editor<'_> {
     fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
         self.handles.clear();
-        if self.leaves {
+        if self.disconnect_requested {
             return Resume::Quit;
         }
-        if matches!(scene.stop.why, Why::Entry) && !std::mem::take(&mut self.shows_entry) {
+        if matches!(scene.stop.reason, StopReason::Entry) && !std::mem::take(&mut self.stops_at_entry) {
             self.show_thread(scene.moment.block_position().linear);
-            return Resume::Forward(Motion::Go);
+            return Resume::Forward(ResumeKind::Continue);
         }
         self.show_thread(scene.moment.block_position().linear);
-        let report = scene.stop.why.report();
+        let report = scene.stop.reason.describe();
         let mut body = json!({
-            "reason": match &scene.stop.why {
-                Why::Entry => "entry",
-                Why::Step => "step",
-                Why::Breakpoint(_) => "breakpoint",
-                Why::Fault(..) | Why::Failure(_) | Why::Difference(_) => "exception",
-                Why::Pause => "pause",
-                Why::Watch(..) => "data breakpoint",
+            "reason": match &scene.stop.reason {
+                StopReason::Entry => "entry",
+                StopReason::Step => "step",
+                StopReason::Breakpoint(_) => "breakpoint",
+                StopReason::Fault(..) | StopReason::Failure(_) | StopReason::Difference(_) => "exception",
+                StopReason::Pause => "pause",
+                StopReason::Watch(..) => "data breakpoint",
             },
             "description": report.split(": ").next().unwrap_or_default(),
             "threadId": scene.moment.block_position().linear + 1,
             "allThreadsStopped": true,
         });
-        match &scene.stop.why {
-            Why::Breakpoint(ids) => body["hitBreakpointIds"] = json!(ids),
-            Why::Watch(id, change) => {
+        match &scene.stop.reason {
+            StopReason::Breakpoint(ids) => body["hitBreakpointIds"] = json!(ids),
+            StopReason::Watch(id, change) => {
                 body["hitBreakpointIds"] = json!([id]);
                 body["text"] = json!(change);
             }
@@ -314,26 +314,26 @@ impl Front for Editor<'_> {
         }
         self.wire.event("stopped", body);
         loop {
-            let Ok(request) = self.inbox.recv() else { return Resume::Quit };
-            if let Some(resume) = self.obey(&request, control) {
+            let Ok(request) = self.requests.recv() else { return Resume::Quit };
+            if let Some(resume) = self.resume_command(&request, control) {
                 return resume;
             }
-            if !self.wire.answered(&request) {
-                self.settle(&request, control, Some(scene));
+            if !self.wire.has_response(&request) {
+                self.answer_query(&request, control, Some(scene));
             }
         }
     }
 
     fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume {
         self.handles.clear();
-        if self.leaves {
+        if self.disconnect_requested {
             return Resume::Quit;
         }
         let code = i32::from(end.failure.is_some() || end.faults > 0);
-        let back = ["stepBack", "reverseContinue", "restart", "evaluate"];
+        let backward_commands = ["stepBack", "reverseContinue", "restart", "evaluate"];
         if self.stops_at_end {
             let thread = self.thread.unwrap_or(0) + 1;
-            let text = format!("the kernel ends after moment {}", end.tick);
+            let text = format!("the kernel ends after moment {}", end.event_count);
             self.wire
                 .event("stopped", json!({"reason": "pause", "description": text, "threadId": thread, "allThreadsStopped": true}));
         } else {
@@ -341,25 +341,25 @@ impl Front for Editor<'_> {
             self.wire.event("terminated", json!({}));
         }
         loop {
-            let Ok(request) = self.inbox.recv() else { return Resume::Quit };
-            let ahead = ["continue", "next", "stepIn", "stepOut"].contains(&request.command.as_str());
-            if ahead && self.stops_at_end {
-                self.wire.answer(&request, json!({}));
+            let Ok(request) = self.requests.recv() else { return Resume::Quit };
+            let is_forward = ["continue", "next", "stepIn", "stepOut"].contains(&request.command.as_str());
+            if is_forward && self.stops_at_end {
+                self.wire.respond(&request, json!({}));
                 self.wire.event("exited", json!({"exitCode": code}));
                 self.wire.event("terminated", json!({}));
                 self.stops_at_end = false;
                 continue;
             }
-            if !ahead
-                && (self.stops_at_end || !back.contains(&request.command.as_str()) || request.command == "restart")
-                && let Some(resume) = self.obey(&request, control)
+            if !is_forward
+                && (self.stops_at_end || !backward_commands.contains(&request.command.as_str()) || request.command == "restart")
+                && let Some(resume) = self.resume_command(&request, control)
             {
                 return resume;
             }
-            if !self.wire.answered(&request) {
+            if !self.wire.has_response(&request) {
                 match request.command.as_str() {
-                    "stackTrace" => self.wire.answer(&request, json!({"stackFrames": [], "totalFrames": 0})),
-                    _ => self.settle(&request, control, None),
+                    "stackTrace" => self.wire.respond(&request, json!({"stackFrames": [], "totalFrames": 0})),
+                    _ => self.answer_query(&request, control, None),
                 }
             }
         }
@@ -369,27 +369,27 @@ impl Front for Editor<'_> {
         self.wire.event("output", json!({"category": "stdout", "output": text}));
     }
 
-    fn pauses(&mut self, control: &mut Control) -> bool {
+    fn should_pause(&mut self, control: &mut Control) -> bool {
         loop {
-            let request = match self.inbox.try_recv() {
+            let request = match self.requests.try_recv() {
                 Ok(request) => request,
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => {
-                    self.leaves = true;
+                    self.disconnect_requested = true;
                     return true;
                 }
             };
             match request.command.as_str() {
                 "pause" => {
-                    self.wire.answer(&request, json!({}));
+                    self.wire.respond(&request, json!({}));
                     return true;
                 }
                 "disconnect" | "terminate" => {
-                    self.wire.answer(&request, json!({}));
-                    self.leaves = true;
+                    self.wire.respond(&request, json!({}));
+                    self.disconnect_requested = true;
                     return true;
                 }
-                _ => self.settle(&request, control, None),
+                _ => self.answer_query(&request, control, None),
             }
         }
     }

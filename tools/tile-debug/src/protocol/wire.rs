@@ -14,38 +14,39 @@ pub(super) struct Request {
 
 /// Sends responses and events to standard output.
 pub(super) struct Wire {
-    sent: i64,
-    /// Sequence number of the last request with a response.
-    answered: i64,
+    /// Sequence number of the last sent message.
+    last_sent: i64,
+    /// Sequence number of the last request that has a response.
+    last_answered: i64,
 }
 
 /// Maximum size of a message, in bytes.
-const MOST: usize = 16 << 20;
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 impl Wire {
     /// Reads requests on a separate thread, so that an editor can pause a running kernel.
     pub(super) fn open() -> (Wire, Receiver<Request>) {
-        let (sender, inbox) = channel();
+        let (sender, requests) = channel();
         std::thread::spawn(move || {
             let mut input = std::io::stdin().lock();
-            while let Some(request) = read(&mut input) {
+            while let Some(request) = read_request(&mut input) {
                 if sender.send(request).is_err() {
                     return;
                 }
             }
         });
-        (Wire { sent: 0, answered: -1 }, inbox)
+        (Wire { last_sent: 0, last_answered: -1 }, requests)
     }
 
-    pub(super) fn answer(&mut self, request: &Request, body: Value) {
-        self.answered = request.seq;
+    pub(super) fn respond(&mut self, request: &Request, body: Value) {
+        self.last_answered = request.seq;
         self.send(
             json!({"type": "response", "request_seq": request.seq, "success": true, "command": request.command, "body": body}),
         );
     }
 
-    pub(super) fn refuse(&mut self, request: &Request, message: &str) {
-        self.answered = request.seq;
+    pub(super) fn respond_error(&mut self, request: &Request, message: &str) {
+        self.last_answered = request.seq;
         let message = message.trim();
         let error = json!({"id": 1, "format": message.replace('{', "(").replace('}', ")"), "showUser": true});
         self.send(json!({"type": "response", "request_seq": request.seq, "success": false, "command": request.command,
@@ -56,13 +57,13 @@ impl Wire {
         self.send(json!({"type": "event", "event": name, "body": body}));
     }
 
-    pub(super) fn answered(&self, request: &Request) -> bool {
-        self.answered == request.seq
+    pub(super) fn has_response(&self, request: &Request) -> bool {
+        self.last_answered == request.seq
     }
 
     fn send(&mut self, mut message: Value) {
-        self.sent += 1;
-        message["seq"] = json!(self.sent);
+        self.last_sent += 1;
+        message["seq"] = json!(self.last_sent);
         let text = message.to_string();
         let mut out = std::io::stdout().lock();
         // The reader thread detects a closed connection, so a failed write needs no handling.
@@ -71,7 +72,7 @@ impl Wire {
 }
 
 /// Reads the next request. Returns `None` at the end of the input or after a malformed message.
-fn read(input: &mut impl BufRead) -> Option<Request> {
+fn read_request(input: &mut impl BufRead) -> Option<Request> {
     loop {
         let mut length = None;
         loop {
@@ -87,7 +88,7 @@ fn read(input: &mut impl BufRead) -> Option<Request> {
                 }
             }
         }
-        let mut bytes = vec![0; length.filter(|length| *length <= MOST)?];
+        let mut bytes = vec![0; length.filter(|length| *length <= MAX_MESSAGE_BYTES)?];
         input.read_exact(&mut bytes).ok()?;
         let message: Value = serde_json::from_slice(&bytes).ok()?;
         // The debugger sends no requests, so it skips messages of other types.
@@ -107,9 +108,9 @@ mod tests {
         let two = r#"{"seq":2,"type":"request","command":"next","arguments":{"threadId":1}}"#;
         let text = format!("Content-Length: {}\r\n\r\n{one}content-length:{}\r\nX: y\r\n\r\n{two}", one.len(), two.len());
         let mut input = text.as_bytes();
-        assert_eq!(read(&mut input).unwrap().command, "threads");
-        assert_eq!(read(&mut input).unwrap().arguments["threadId"], 1);
-        assert!(read(&mut input).is_none());
+        assert_eq!(read_request(&mut input).unwrap().command, "threads");
+        assert_eq!(read_request(&mut input).unwrap().arguments["threadId"], 1);
+        assert!(read_request(&mut input).is_none());
     }
 
     #[test]
@@ -122,7 +123,7 @@ mod tests {
             "Content-Length: 5\r\n\r\n{}",
             "Content-Length: 2\r\n\r\n[]",
         ] {
-            assert!(read(&mut text.as_bytes()).is_none(), "{text}");
+            assert!(read_request(&mut text.as_bytes()).is_none(), "{text}");
         }
     }
 }

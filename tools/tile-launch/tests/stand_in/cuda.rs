@@ -1,10 +1,10 @@
 //! A stand-in for the CUDA driver's library: a device in host memory, on which a launch adds two arrays.
 //!
-//! It checks that a program follows the interface. The program creates each object before its use and does not use it after
-//! release. Copies stay within their allocations. A launch has the grid, CTA size and parameters that the test expects.
+//! It checks that a program uses the interface correctly: the program creates each object before it uses it, and does not use it
+//! after its release. Copies stay within their allocations. A launch has the grid, CTA size and parameters that the test expects.
 //!
-//! Each call is a line of the file that `STAND_IN_LOG` names. A wrong call has `WRONG` in its line and fails with an error.
-//! `STAND_IN_FAIL` names a call that always fails.
+//! It writes a line per call to the file that `STAND_IN_LOG` names. The line of a wrong call contains `WRONG`; the call returns an
+//! error. `STAND_IN_FAIL` names a call that always fails.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -23,7 +23,7 @@ struct State {
     current: bool,
     memory: BTreeMap<u64, Vec<u8>>,
     modules: Vec<u64>,
-    /// Events, each with its recording time.
+    /// The events, each with the time at which it was recorded, if it was.
     events: BTreeMap<u64, Option<u64>>,
     next: u64,
     clock: u64,

@@ -1,6 +1,6 @@
 //! AArch64 code of the host object.
 
-use super::{Code, MULTIPROCESSOR_COUNT, QUERY, Reference, Table};
+use super::{Code, MULTIPROCESSOR_COUNT, QUERY_OFFSET, Reference, Table};
 use crate::maps::{Maps, Param};
 use object::elf::{R_AARCH64_ADD_ABS_LO12_NC, R_AARCH64_ADR_PREL_PG_HI21};
 use tensormap::Expr;
@@ -8,7 +8,7 @@ use tensormap::Expr;
 const RET: u32 = 0xd65f_03c0;
 const MOV_W0: u32 = 0x5280_0000;
 
-/// The same function as for x86-64. The parameter address is in x3.
+/// As `x86_64::fill`. The address of the parameters is in x3.
 pub(super) fn fill(maps: &Maps) -> Vec<u8> {
     let mut code = Filler { bytes: Vec::new(), params: &maps.params };
     for (at, map) in &maps.maps {
@@ -23,7 +23,7 @@ pub(super) fn fill(maps: &Maps) -> Vec<u8> {
     code.bytes
 }
 
-/// The same function as for x86-64: operations in x0, handle in x1, version in w2, out in x3.
+/// As `x86_64::on_pre_load`: operations in x0, handle in x1, version in w2, out in x3.
 pub(super) fn on_pre_load(bytes: Vec<u8>) -> Code {
     let mut code = Code { bytes, references: Vec::new() };
     code.word(0x3500_0062); // cbnz w2, +12
@@ -33,7 +33,7 @@ pub(super) fn on_pre_load(bytes: Vec<u8>) -> Code {
     code.word(0x5400_0141); // b.ne +40, over the query
     code.word(0xa9bd_7bfd); // stp x29, x30, [sp, #-48]!
     code.word(0xf900_0be3); // str x3, [sp, #16]
-    code.word(0xf940_0008 | (u32::from(QUERY) / 8) << 10); // ldr x8, [x0, #QUERY]
+    code.word(0xf940_0008 | (u32::from(QUERY_OFFSET) / 8) << 10); // ldr x8, [x0, #QUERY]
     code.word(0xaa01_03e0); // mov x0, x1
     code.word(0x5280_0001 | u32::from(MULTIPROCESSOR_COUNT) << 5); // mov w1, #16
     code.word(0x9100_83e2); // add x2, sp, #32
@@ -62,7 +62,7 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// Computes an expression into x0; clobbers x1.
+    /// Emits code that computes an expression into x0. It clobbers x1.
     fn compute(&mut self, expr: &Expr) {
         match expr {
             Expr::Const(value) => self.constant(0, *value as u64),
@@ -107,7 +107,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Computes the operands into x1 and x0, and emits the operation.
+    /// Emits code that computes the operands into x1 and x0, and then the operation.
     fn combine(&mut self, a: &Expr, b: &Expr, operation: &[u32]) {
         self.compute(a);
         self.word(0xf81f_0fe0); // str x0, [sp, #-16]!
@@ -116,7 +116,7 @@ impl Filler<'_> {
         operation.iter().for_each(|word| self.word(*word));
     }
 
-    /// Loads a constant into a register, 16 bits at a time.
+    /// Emits code that loads a constant into a register, 16 bits at a time.
     fn constant(&mut self, register: u32, value: u64) {
         self.word(0xd280_0000 | (value as u32 & 0xffff) << 5 | register); // movz
         for part in (1..4u32).filter(|part| value >> (16 * part) & 0xffff != 0) {
@@ -135,7 +135,7 @@ impl Code {
         self.bytes.extend(word.to_le_bytes());
     }
 
-    /// Loads the address of a table into a register with `adrp` and `add`.
+    /// Emits `adrp` and `add`, which load the address of a table into a register.
     fn table(&mut self, register: u32, table: Table) {
         for (kind, word) in [
             (R_AARCH64_ADR_PREL_PG_HI21, 0x9000_0000 | register),

@@ -1,8 +1,8 @@
 //! The host object that ptxas embeds in the cubin and the CUDA driver loads with it.
 //!
-//! It contains a table of the module's kernels and a pre-load function. The driver calls a kernel's function when its arguments
-//! change, and the function fills the hidden tensor-map parameters. For kernels without tensor maps it does nothing. The layout of
-//! the tables was observed in the output of NVIDIA's tileiras.
+//! It contains a table of the module's kernels and a pre-load function. The table has a function per kernel, which the driver
+//! calls when the kernel's arguments change. This function fills the hidden tensor-map parameters; for a kernel without tensor
+//! maps it does nothing. The layout of the tables was observed in the output of NVIDIA's tileiras.
 //!
 //! The code is position independent and uses only relocations that occur in NVIDIA's objects.
 
@@ -25,7 +25,7 @@ pub(crate) enum Machine {
     Aarch64,
 }
 
-/// The calling convention. AArch64 has one convention for both systems.
+/// The calling convention of the host system. AArch64 has the same convention on both systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Convention {
     SystemV,
@@ -47,23 +47,26 @@ struct Reference {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
-    /// The table of this file: version, kernels, functions.
+    /// The table in the object file: version, kernels, functions.
     Callbacks,
-    /// The copy that the pre-load function passes to the driver.
+    /// The copy of the table that the pre-load function passes to the driver.
     PreLoad,
 }
 
-/// The flag of sections of x86-64's large code model.
+/// The section flag of x86-64's large code model.
 const LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
-/// Size of the module's table and of a kernel's entry, and the offsets of name and function in an entry.
-const TABLE: u64 = 72;
-const ENTRY: u64 = 64;
+/// Size of the module's table, in bytes.
+const TABLE_BYTES: u64 = 72;
+/// Size of a kernel's entry in the table of entries, in bytes. The name is at offset 0.
+const ENTRY_BYTES: u64 = 64;
+/// Offset of the function in an entry.
 const ENTRY_FUNCTION: u64 = 0x28;
-/// Offset of the device-attribute query in the driver's function table; attribute 16 is the number of SMs.
-const QUERY: u8 = 0x30;
+/// Offset of the device-attribute query in the driver's function table.
+const QUERY_OFFSET: u8 = 0x30;
+/// The device attribute that is the number of SMs.
 const MULTIPROCESSOR_COUNT: u8 = 16;
 
-/// Writes the object for these kernels and their maps. A kernel without an entry in `maps` fills nothing.
+/// Writes the object for these kernels and their maps. The function of a kernel without maps fills nothing.
 pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String], maps: &[Maps]) -> Vec<u8> {
     let mut writer = Writer::new(machine);
     let nothing = Maps::default();
@@ -74,11 +77,12 @@ pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String]
     let names = writer.read_only();
     writer.object.append_section_data(code, &pre_load.bytes, 16);
 
-    let entries_size = ENTRY * kernels.len() as u64;
+    let entries_size = ENTRY_BYTES * kernels.len() as u64;
     let entries =
         writer.symbol("__CUDA_TILEIR_FUNC_CALLBACKS", tables, 0, entries_size, SymbolKind::Data, SymbolScope::Compilation);
-    let callbacks = writer.symbol("__CUDA_TILEIR_CALLBACKS", tables, entries_size, TABLE, SymbolKind::Data, SymbolScope::Dynamic);
-    let copy = writer.zeroed("__CUDA_TILEIR_CALLBACKS_ON_PRE_LOAD", TABLE);
+    let callbacks =
+        writer.symbol("__CUDA_TILEIR_CALLBACKS", tables, entries_size, TABLE_BYTES, SymbolKind::Data, SymbolScope::Dynamic);
+    let copy = writer.zeroed("__CUDA_TILEIR_CALLBACKS_ON_PRE_LOAD", TABLE_BYTES);
     let pre_load_size = pre_load.bytes.len() as u64 - pre_load_offset;
     let on_pre_load =
         writer.symbol("__CUDA_TILEIR_ON_PRE_LOAD", code, pre_load_offset, pre_load_size, SymbolKind::Text, SymbolScope::Dynamic);
@@ -89,7 +93,7 @@ pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String]
 
     let mut next = 0;
     for (index, (kernel, size)) in kernels.iter().zip(functions).enumerate() {
-        let entry = ENTRY * index as u64;
+        let entry = ENTRY_BYTES * index as u64;
         let function = format!("__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_{index}");
         let at = next;
         next += size;
@@ -108,13 +112,15 @@ pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String]
     writer.finish()
 }
 
-/// The words of the table that are not addresses: its version, the size and number of entries, the revision of the functions.
+/// The words of the table that are not addresses: the table's version, the size and number of entries, and the revision of the
+/// functions.
 fn table_words(kernels: usize) -> Vec<u8> {
-    let words: [u64; 9] = [2, 0, 0, 0, ENTRY, 0, kernels as u64, 2, 0];
+    let words: [u64; 9] = [2, 0, 0, 0, ENTRY_BYTES, 0, kernels as u64, 2, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// An object file for the system's linker, with a fatbin in the section that the host runtime expects: ELF, or COFF for Windows.
+/// Writes an object file for the system's linker. It contains a fatbin in the section in which the CUDA runtime looks for it. The
+/// format is ELF, or COFF for Windows.
 pub(crate) fn embed(machine: Machine, convention: Convention, fatbin: &[u8]) -> Vec<u8> {
     let (format, names) = match convention {
         Convention::SystemV => (BinaryFormat::Elf, [".nv_fatbin", ".nvFatBinSegment"]),
@@ -154,7 +160,8 @@ impl Writer {
         Writer { machine, object }
     }
 
-    /// The code section, the sizes of the kernels' functions, and the code: the kernels' functions, then the pre-load function.
+    /// Returns the code section, the sizes of the kernels' functions, and the code: the kernels' functions, then the pre-load
+    /// function.
     fn code(&mut self, convention: Convention, fills: &[&Maps]) -> (SectionId, Vec<u64>, Code) {
         let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
         let section = match self.machine {

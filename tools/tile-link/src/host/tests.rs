@@ -52,7 +52,8 @@ fn fatbin_sections_match_each_object_format() {
     }
 }
 
-/// Links the object into a C program that simulates the driver. Only this machine's architecture can be run.
+/// Links the object into a C program that calls its functions as the driver does. Only objects for this machine's architecture
+/// can run.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn the_driver_can_call_it() {
@@ -136,7 +137,7 @@ impl Numbers {
         Maps { params, maps }
     }
 
-    /// Arguments from which every map can probably be encoded: small, or at the limits of the allowed range.
+    /// Arguments for which every map can probably be encoded: small numbers, or numbers at the limits of the allowed range.
     fn arguments(&mut self, maps: &Maps) -> Vec<i64> {
         let number = |numbers: &mut Numbers, param: &Param| {
             let value = match numbers.below(4) {
@@ -154,19 +155,20 @@ impl Numbers {
     }
 }
 
-const BANK: usize = 1024;
+const BANK_BYTES: usize = 1024;
 
-/// Contents of the parameter bank before the driver calls the function.
+/// The contents of the parameter bank before the driver calls the function.
 fn bank(maps: &Maps, arguments: &[i64]) -> Vec<u8> {
-    let mut bytes = vec![0xa5; BANK];
+    let mut bytes = vec![0xa5; BANK_BYTES];
     for (param, value) in maps.params.iter().zip(arguments) {
         bytes[param.at as usize..][..param.bytes as usize].copy_from_slice(&value.to_le_bytes()[..param.bytes as usize]);
     }
     bytes
 }
 
-/// The expected bytes: the first half of each map is written and no other byte changes. `None` if a map cannot be encoded.
-fn filled(maps: &Maps, arguments: &[i64]) -> Option<Vec<u8>> {
+/// The expected contents of the bank: the first half of each map is written, and no other byte changes. `None` if a map cannot be
+/// encoded.
+fn filled_bank(maps: &Maps, arguments: &[i64]) -> Option<Vec<u8>> {
     let mut bytes = bank(maps, arguments);
     for (at, map) in &maps.maps {
         let half = tensormap::BYTES / 2;
@@ -175,7 +177,7 @@ fn filled(maps: &Maps, arguments: &[i64]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// 10,000 argument sets for many kernels, from each of which all maps can be encoded.
+/// 10,000 sets of arguments for many kernels. All maps can be encoded from each set.
 fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
     let mut numbers = Numbers(0x1234_5678_9abc_def1);
     let kernels: Vec<Maps> = (0..250).map(|_| numbers.kernel()).collect();
@@ -183,7 +185,7 @@ fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
     for attempt in 0.. {
         let index = attempt % kernels.len();
         let arguments = numbers.arguments(&kernels[index]);
-        if filled(&kernels[index], &arguments).is_some() {
+        if filled_bank(&kernels[index], &arguments).is_some() {
             cases.push((index, arguments));
         }
         if cases.len() == 10_000 {
@@ -194,7 +196,7 @@ fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
     (kernels, cases)
 }
 
-/// The functions fill the maps with the encoder's bytes, for 10,000 sets of arguments.
+/// The functions fill the maps with the same bytes as the encoder, for 10,000 sets of arguments.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn functions_fill_the_maps() {
@@ -219,14 +221,18 @@ fn functions_fill_the_maps() {
         let writer = std::thread::spawn(move || pipe.write_all(&sent));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap().unwrap();
-        assert!(output.status.success() && output.stdout.len() == BANK * cases.len(), "{:?}", output.status);
-        for ((index, arguments), got) in cases.iter().zip(output.stdout.chunks_exact(BANK)) {
-            assert!(got == filled(&kernels[*index], arguments).unwrap(), "{convention:?}: {:?} of {arguments:?}", kernels[*index]);
+        assert!(output.status.success() && output.stdout.len() == BANK_BYTES * cases.len(), "{:?}", output.status);
+        for ((index, arguments), got) in cases.iter().zip(output.stdout.chunks_exact(BANK_BYTES)) {
+            assert!(
+                got == filled_bank(&kernels[*index], arguments).unwrap(),
+                "{convention:?}: {:?} of {arguments:?}",
+                kernels[*index]
+            );
         }
     }
 }
 
-/// The same test for AArch64, with an interpreter of the emitted instructions.
+/// The same test for AArch64. An interpreter executes the emitted instructions.
 #[test]
 fn functions_fill_the_maps_on_aarch64() {
     let (kernels, cases) = cases();
@@ -234,7 +240,7 @@ fn functions_fill_the_maps_on_aarch64() {
     for (index, arguments) in &cases {
         let mut memory = bank(&kernels[*index], arguments);
         interpret(&functions[*index], &mut memory);
-        assert!(memory == filled(&kernels[*index], arguments).unwrap(), "{:?} of {arguments:?}", kernels[*index]);
+        assert!(memory == filled_bank(&kernels[*index], arguments).unwrap(), "{:?} of {arguments:?}", kernels[*index]);
     }
 }
 
@@ -290,7 +296,7 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
             _ if word >> 24 == 0xf1 && d == 31 => (left, right) = (register(n), field(10, 12) as u64),
             // csel, and csinc, which encodes cset.
             _ if word >> 21 == 0x4d4 => {
-                let holds = match field(12, 4) {
+                let condition = match field(12, 4) {
                     0b1010 => left as i64 >= right as i64,
                     0b1011 => (left as i64) < right as i64,
                     0b1100 => left as i64 > right as i64,
@@ -298,7 +304,7 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
                     other => panic!("condition {other:#b}"),
                 };
                 let increment = field(10, 2) as u64;
-                x[d] = if holds { register(n) } else { register(m) + increment };
+                x[d] = if condition { register(n) } else { register(m) + increment };
             }
             _ if word >> 21 == 0x4d6 && field(10, 6) == 2 => x[d] = register(n) / register(m),
             // ubfm: a left shift if the last bit is below the first bit, else a right shift.

@@ -1,11 +1,11 @@
 //! x86-64 code of the host object, for both calling conventions.
 
-use super::{Code, Convention, MULTIPROCESSOR_COUNT, QUERY, Reference, Table};
+use super::{Code, Convention, MULTIPROCESSOR_COUNT, QUERY_OFFSET, Reference, Table};
 use crate::maps::{Maps, Param};
 use object::elf::R_X86_64_PC64;
 use tensormap::Expr;
 
-/// `int on_arguments_change(_, _, _, params)`: fills the maps and returns 0. Padded to 16 bytes.
+/// Emits `int on_arguments_change(_, _, _, params)`. The function fills the maps and returns 0. Its code is padded to 16 bytes.
 pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
     let mut code = Filler { bytes: Vec::new(), params: &maps.params };
     if !maps.maps.is_empty() {
@@ -17,7 +17,7 @@ pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
     for (at, map) in &maps.maps {
         for (word, place) in map.words().iter().zip((*at..).step_by(8)) {
             code.compute(word);
-            code.with(&[0x49, 0x89, 0x80], place); // mov [r8 + place], rax
+            code.with_imm32(&[0x49, 0x89, 0x80], place); // mov [r8 + place], rax
         }
     }
     code.push(&[0x31, 0xc0, 0xc3]); // xor eax, eax; ret
@@ -26,8 +26,9 @@ pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
     bytes
 }
 
-/// Appends `int on_pre_load(operations, handle, version, out)`: 1 for version 0; else copies the table, clears its word 2 and
-/// returns the copy. It also queries version 1 for the number of SMs, as the reference does.
+/// Appends `int on_pre_load(operations, handle, version, out)`. For version 0 the function returns 1. Otherwise it copies the
+/// table, clears word 2 of the copy, and stores the copy's address to `out`. For version 1 it first queries the number of SMs and
+/// ignores the result, as NVIDIA's object does.
 pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
     let mut code = Code { bytes, references: Vec::new() };
     code.push(&[0x53]); // push rbx
@@ -71,15 +72,15 @@ pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
     code
 }
 
-/// `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`, with stack space for values that the callee stores above its
-/// return address.
+/// Emits `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`. It reserves stack space for values that the callee stores
+/// above its return address.
 fn query(convention: Convention) -> Vec<u8> {
     let mut bytes = vec![0x48, 0x83, 0xec, 0x30]; // sub rsp, 0x30
     bytes.extend(match convention {
         Convention::SystemV => [&[0xbe, MULTIPROCESSOR_COUNT, 0, 0, 0][..], &[0x48, 0x8d, 0x54, 0x24, 0x20]].concat(), // mov esi; lea rdx, [rsp + 32]
         Convention::Windows => [&[0xba, MULTIPROCESSOR_COUNT, 0, 0, 0][..], &[0x4c, 0x8d, 0x44, 0x24, 0x20]].concat(), // mov edx; lea r8, [rsp + 32]
     });
-    bytes.extend([0x41, 0xff, 0x52, QUERY]); // call [r10 + query]
+    bytes.extend([0x41, 0xff, 0x52, QUERY_OFFSET]); // call [r10 + query]
     bytes.extend([0x48, 0x83, 0xc4, 0x30]); // add rsp, 0x30
     bytes
 }
@@ -91,7 +92,8 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// Computes an expression into rax. Requires the parameter address in r8; clobbers rcx and rdx.
+    /// Emits code that computes an expression into rax. The address of the parameters must be in r8. The code clobbers rcx and
+    /// rdx.
     fn compute(&mut self, expr: &Expr) {
         match expr {
             Expr::Const(value) => self.constant([0x48, 0xb8], *value as u64), // movabs rax, value
@@ -103,7 +105,7 @@ impl Filler<'_> {
                     4 => &[0x49, 0x63, 0x80],       // movsxd rax, dword
                     _ => &[0x49, 0x8b, 0x80],       // mov rax, qword
                 };
-                self.with(load, at);
+                self.with_imm32(load, at);
             }
             Expr::Sum(a, b) => self.combine(a, b, &[0x48, 0x01, 0xc8]), // add rax, rcx
             Expr::Product(a, b) => self.combine(a, b, &[0x48, 0x0f, 0xaf, 0xc1]), // imul rax, rcx
@@ -113,9 +115,9 @@ impl Filler<'_> {
             Expr::CeilDiv(a, by) => {
                 self.compute(a);
                 self.push(&[0x31, 0xc9, 0x48, 0x85, 0xc0, 0x48, 0x0f, 0x48, 0xc1]); // xor ecx, ecx; test rax, rax; cmovs rax, rcx
-                self.with(&[0xb9], by - 1); // mov ecx, by - 1
+                self.with_imm32(&[0xb9], by - 1); // mov ecx, by - 1
                 self.push(&[0x48, 0x01, 0xc8, 0x31, 0xd2]); // add rax, rcx; xor edx, edx
-                self.with(&[0xb9], *by); // mov ecx, by
+                self.with_imm32(&[0xb9], *by); // mov ecx, by
                 self.push(&[0x48, 0xf7, 0xf1]); // div rcx
             }
             Expr::ShiftLeft(a, by) => {
@@ -134,7 +136,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Computes both operands into rax and rcx, and emits the operation.
+    /// Emits code that computes the operands into rax and rcx, and then the operation.
     fn combine(&mut self, a: &Expr, b: &Expr, operation: &[u8]) {
         self.compute(a);
         self.push(&[0x50]); // push rax
@@ -148,7 +150,7 @@ impl Filler<'_> {
         self.push(&value.to_le_bytes());
     }
     /// Emits an instruction with a 32-bit immediate or displacement at its end.
-    fn with(&mut self, opcode: &[u8], number: u32) {
+    fn with_imm32(&mut self, opcode: &[u8], number: u32) {
         self.push(opcode);
         self.push(&number.to_le_bytes());
     }

@@ -1,7 +1,7 @@
 //! Converts `.tile` to `.aa` (TileAA) op by op: memory becomes explicit, without optimisation.
 //!
-//! Regions wait in a worklist, because their nesting depth is the input's choice and recursion could overflow the stack. Types
-//! follow from the source types and the [`provenance`] of pointers, so an op can be converted before its regions.
+//! Regions wait in a worklist, because the input decides their nesting depth and recursion could overflow the stack. Types follow
+//! from the source types and the [`provenance`] of pointers, so an op can be converted before its regions.
 
 mod arithmetic;
 mod memory;
@@ -32,20 +32,20 @@ pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Modul
 
 /// Rejects calls, because device functions are not compiled. Declarations without calls are accepted.
 fn no_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> Result<()> {
-    let called = function.body.ops.values().find_map(|node| match &node.kind {
+    let call = function.body.ops.values().find_map(|node| match &node.kind {
         Op::PreviewCall { callee, .. } => Some((callee.0, node.loc)),
         _ => None,
     });
-    let Some((callee, loc)) = called else { return Ok(()) };
+    let Some((callee, loc)) = call else { return Ok(()) };
     let what = format!("op 'preview$call' of @{} is not supported on any target", module.string(callee));
     Err(Diagnostic::unsupported("LAA005", what).at_loc(debug, loc))
 }
 
 fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result<Global> {
     let (element, shape) = module.tile(global.ty);
-    let natural = u64::from(element.bits().div_ceil(8));
-    // Zero requests only the element's natural alignment. Tile IR accepts any number; memory is aligned to the next power of two.
-    let align = global.alignment.max(natural).checked_next_power_of_two().filter(|align| *align <= MAX_ALIGNMENT);
+    let natural_alignment = u64::from(element.bits().div_ceil(8));
+    // Alignment 0 requests only the natural alignment of the element. Tile IR accepts any number, so round up to a power of two.
+    let align = global.alignment.max(natural_alignment).checked_next_power_of_two().filter(|align| *align <= MAX_ALIGNMENT);
     let too_large = || {
         let message =
             format!("alignment {} of global @{} is larger than {MAX_ALIGNMENT}", global.alignment, module.string(global.name));
@@ -83,7 +83,8 @@ struct Converter<'a> {
     out: tileaa::Function,
     /// The new value of each old one.
     values: Vec<Option<Value>>,
-    waiting: Vec<(Region, Region)>,
+    /// Source regions that are not yet converted, each with its new region.
+    pending_regions: Vec<(Region, Region)>,
     /// The insertion point and location of the current op.
     block: Block,
     loc: Loc,
@@ -95,7 +96,7 @@ impl<'a> Converter<'a> {
             hints: source.hints.iter().flat_map(|hints| kernel_hints(module, hints)).collect(),
             private: source.visibility == Visibility::Private,
             cluster: None,
-            shares: shares(module, source),
+            shares: sharing_kinds(module, source),
             facts: Vec::new(),
         };
         let out = tileaa::Function::new(module.string(source.name), attrs, source.loc);
@@ -105,14 +106,14 @@ impl<'a> Converter<'a> {
             provenance: Provenance::of(module, source),
             block: out.entry(),
             loc: source.loc,
-            waiting: Vec::new(),
+            pending_regions: Vec::new(),
             values: vec![None; source.body.values.len()],
             out,
         };
-        converter.fill(source.region, converter.out.region)?;
-        while let Some((from, to)) = converter.waiting.pop() {
+        converter.convert_block(source.region, converter.out.region)?;
+        while let Some((from, to)) = converter.pending_regions.pop() {
             converter.out.body.new_block(to);
-            converter.fill(from, to)?;
+            converter.convert_block(from, to)?;
         }
         let converted = base::text::compact(&converter.out);
         if OpParents::of(&converted.body, converted.region).deepest > MAX_NESTED {
@@ -124,7 +125,7 @@ impl<'a> Converter<'a> {
     }
 
     /// Converts the only block of a region. A region without a block is an empty `else`.
-    fn fill(&mut self, from: Region, to: Region) -> Result<()> {
+    fn convert_block(&mut self, from: Region, to: Region) -> Result<()> {
         self.block = self.out.body.block_of(to);
         let Some(&block) = self.source.body.regions[from].blocks.first() else {
             self.core(Core::Yield { values: Vec::new() }, []);
@@ -154,7 +155,7 @@ impl<'a> Converter<'a> {
                     Some(core) => core.into(),
                     None => match self.memory(kind)? {
                         Some(op) => op,
-                        None => return self.spread(kind, results),
+                        None => return self.convert_per_axis(kind, results),
                     },
                 },
             },
@@ -168,7 +169,7 @@ impl<'a> Converter<'a> {
     }
 
     /// Converts ops that become one op per grid axis.
-    fn spread(&mut self, kind: &Op, results: &[Value]) -> Result<()> {
+    fn convert_per_axis(&mut self, kind: &Op, results: &[Value]) -> Result<()> {
         for (axis, &result) in results.iter().enumerate() {
             let axis = axis as u32;
             let core = match kind {
@@ -182,6 +183,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
+    /// Appends a core op at the insertion point and returns its results.
     fn core(&mut self, core: Core, types: impl IntoIterator<Item = tileaa::Type>) -> Vec<Value> {
         let op = self.out.body.append(self.block, core.into(), types, self.loc);
         self.out.body.ops[op].results.to_vec()
@@ -227,13 +229,13 @@ impl<'a> Converter<'a> {
     /// Creates a region and queues the conversion of `from` into it.
     fn region(&mut self, from: Region) -> Region {
         let to = self.out.body.new_region();
-        self.waiting.push((from, to));
+        self.pending_regions.push((from, to));
         to
     }
 }
 
-/// The kinds of shared memory that pointers of operands and results address. Unused parameters do not count.
-fn shares(module: &Module, source: &tileir::Function) -> Vec<Sharing> {
+/// How devices share the memory that operands and results point to: each kind once. Unused parameters do not count.
+fn sharing_kinds(module: &Module, source: &tileir::Function) -> Vec<Sharing> {
     let body = &source.body;
     let ops = body.walk(source.region).into_iter().map(|op| &body.ops[op]);
     let values = ops.flat_map(|node| node.kind.operands().into_iter().chain(node.results.iter().copied()));
@@ -256,7 +258,7 @@ fn sharing(module: &Module, ty: tileir::TypeId) -> Option<Sharing> {
     }
 }
 
-/// The author's kernel hints, by target name.
+/// The kernel hints of the program's author, by target name.
 fn kernel_hints<'a>(module: &'a Module, hints: &'a Dictionary) -> impl Iterator<Item = Hint> + 'a {
     hints.iter().map(|(target, entries)| {
         let number = |key| entry(module, entries, key).and_then(integer);

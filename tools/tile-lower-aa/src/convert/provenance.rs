@@ -11,29 +11,29 @@ use tileir::{Element, Function, Module, Op, Type};
 
 /// Lattice value of a pointer's origin: unknown (bottom), a single origin, or several (top).
 #[derive(Clone, Copy, PartialEq)]
-enum Known<T> {
+enum OriginLattice<T> {
     Nothing,
     One(T),
     Several,
 }
 
-impl<T: PartialEq> Known<T> {
+impl<T: PartialEq> OriginLattice<T> {
     fn join(self, other: Self) -> Self {
         match (self, other) {
-            (Known::Nothing, known) | (known, Known::Nothing) => known,
-            (Known::One(a), Known::One(b)) if a == b => Known::One(a),
-            _ => Known::Several,
+            (OriginLattice::Nothing, known) | (known, OriginLattice::Nothing) => known,
+            (OriginLattice::One(a), OriginLattice::One(b)) if a == b => OriginLattice::One(a),
+            _ => OriginLattice::Several,
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
 struct Origin {
-    space: Known<Space>,
-    root: Known<u32>,
+    space: OriginLattice<Space>,
+    root: OriginLattice<u32>,
 }
 
-const NOWHERE: Origin = Origin { space: Known::Nothing, root: Known::Nothing };
+const UNKNOWN_ORIGIN: Origin = Origin { space: OriginLattice::Nothing, root: OriginLattice::Nothing };
 
 pub(super) struct Provenance {
     origins: Vec<Origin>,
@@ -41,72 +41,75 @@ pub(super) struct Provenance {
 
 impl Provenance {
     pub(super) fn of(module: &Module, function: &Function) -> Provenance {
-        let mut flow = Flow {
+        let mut analysis = PointerAnalysis {
             module,
             function,
             edges: vec![Vec::new(); function.body.values.len()],
-            origins: vec![NOWHERE; function.body.values.len()],
-            integers: Vec::new(),
-            addresses: Vec::new(),
+            origins: vec![UNKNOWN_ORIGIN; function.body.values.len()],
+            from_integers: Vec::new(),
+            to_integers: Vec::new(),
             roots: 0,
             globals: BTreeMap::new(),
         };
-        flow.build();
-        let seeds: Vec<Value> = function.body.values.ids().filter(|value| flow.origins[value.0 as usize] != NOWHERE).collect();
-        flow.propagate(seeds);
-        // An integer can only become an address of a CTA's own memory if such an address was converted to an integer.
-        let leaked = flow.addresses.iter().any(|ptr| flow.origins[ptr.0 as usize].space != Known::One(Space::Global));
-        let space = if leaked { Space::Generic } else { Space::Global };
-        let integers = std::mem::take(&mut flow.integers);
-        for value in &integers {
-            flow.origins[value.0 as usize] = Origin { space: Known::One(space), root: Known::Several };
+        analysis.build();
+        let seeds: Vec<Value> =
+            function.body.values.ids().filter(|value| analysis.origins[value.0 as usize] != UNKNOWN_ORIGIN).collect();
+        analysis.propagate(seeds);
+        // An integer can be the address of local memory only if such an address was converted to an integer.
+        let local_address_leaked =
+            analysis.to_integers.iter().any(|ptr| analysis.origins[ptr.0 as usize].space != OriginLattice::One(Space::Global));
+        let space = if local_address_leaked { Space::Generic } else { Space::Global };
+        let from_integers = std::mem::take(&mut analysis.from_integers);
+        for value in &from_integers {
+            analysis.origins[value.0 as usize] = Origin { space: OriginLattice::One(space), root: OriginLattice::Several };
         }
-        flow.propagate(integers);
-        Provenance { origins: flow.origins }
+        analysis.propagate(from_integers);
+        Provenance { origins: analysis.origins }
     }
 
     pub(super) fn space(&self, value: Value) -> Space {
         match self.origins[value.0 as usize].space {
             // A pointer without reachable definition is never dereferenced.
-            Known::Nothing => Space::Global,
-            Known::One(space) => space,
-            Known::Several => Space::Generic,
+            OriginLattice::Nothing => Space::Global,
+            OriginLattice::One(space) => space,
+            OriginLattice::Several => Space::Generic,
         }
     }
 
     /// The alias scope of the object from which a pointer is derived; 0 if unknown.
     pub(super) fn root(&self, value: Value) -> u32 {
         match self.origins[value.0 as usize].root {
-            Known::One(root) => root,
+            OriginLattice::One(root) => root,
             _ => 0,
         }
     }
 }
 
-struct Flow<'a> {
+struct PointerAnalysis<'a> {
     module: &'a Module,
     function: &'a Function,
     /// The values to which each pointer flows.
     edges: Vec<Vec<Value>>,
     origins: Vec<Origin>,
     /// Pointers converted from integers.
-    integers: Vec<Value>,
+    from_integers: Vec<Value>,
     /// Pointers converted to integers.
-    addresses: Vec<Value>,
+    to_integers: Vec<Value>,
     /// The number of objects found so far, and the alias scopes of globals.
     roots: u32,
     globals: BTreeMap<&'a str, u32>,
 }
 
-/// The innermost loop around a block (`for` or `loop`), and the innermost `loop`.
+/// The ops to which terminators of a block forward values: `continue` to the innermost loop, `break` to the innermost loop if it is
+/// a `loop`, `yield` to the innermost `if`.
 #[derive(Clone, Copy, Default)]
-struct Around {
-    nearest: Option<OpId>,
-    breakable: Option<OpId>,
-    conditional: Option<OpId>,
+struct EnclosingOps {
+    innermost_loop: Option<OpId>,
+    break_target: Option<OpId>,
+    yield_target: Option<OpId>,
 }
 
-impl<'a> Flow<'a> {
+impl<'a> PointerAnalysis<'a> {
     fn is_pointer(&self, value: Value) -> bool {
         matches!(self.module.ty(*self.function.body.ty(value)), Type::Tile { element: Element::Ptr(_), .. })
     }
@@ -127,7 +130,7 @@ impl<'a> Flow<'a> {
     }
 
     fn seed(&mut self, value: Value, space: Space, root: u32) {
-        self.origins[value.0 as usize] = Origin { space: Known::One(space), root: Known::One(root) };
+        self.origins[value.0 as usize] = Origin { space: OriginLattice::One(space), root: OriginLattice::One(root) };
     }
 
     fn build(&mut self) {
@@ -138,21 +141,21 @@ impl<'a> Flow<'a> {
                 self.seed(param, Space::Global, root);
             }
         }
-        let mut around = vec![Around::default(); body.blocks.len()];
-        let place = body.op_blocks();
+        let mut enclosing_by_block = vec![EnclosingOps::default(); body.blocks.len()];
+        let block_of = body.op_blocks();
         for op in body.walk(self.function.region) {
             let node = &body.ops[op];
-            let inside = place[op.0 as usize].map_or(Around::default(), |block| around[block.0 as usize]);
+            let enclosing = block_of[op.0 as usize].map_or(EnclosingOps::default(), |block| enclosing_by_block[block.0 as usize]);
             let inner = match node.kind {
-                Op::For { .. } => Around { nearest: Some(op), breakable: None, conditional: None },
-                Op::Loop { .. } => Around { nearest: Some(op), breakable: Some(op), conditional: None },
-                Op::If { .. } => Around { conditional: Some(op), ..inside },
-                _ => Around::default(),
+                Op::For { .. } => EnclosingOps { innermost_loop: Some(op), break_target: None, yield_target: None },
+                Op::Loop { .. } => EnclosingOps { innermost_loop: Some(op), break_target: Some(op), yield_target: None },
+                Op::If { .. } => EnclosingOps { yield_target: Some(op), ..enclosing },
+                _ => EnclosingOps::default(),
             };
             for region in node.kind.regions() {
-                body.regions[region].blocks.iter().for_each(|block| around[block.0 as usize] = inner);
+                body.regions[region].blocks.iter().for_each(|block| enclosing_by_block[block.0 as usize] = inner);
             }
-            self.op(op, inside);
+            self.op(op, enclosing);
         }
     }
 
@@ -161,7 +164,7 @@ impl<'a> Flow<'a> {
         body.regions[region].blocks.first().map_or(Vec::new(), |block| body.blocks[*block].args.clone())
     }
 
-    fn op(&mut self, op: OpId, around: Around) {
+    fn op(&mut self, op: OpId, enclosing: EnclosingOps) {
         let function = self.function;
         let node = &function.body.ops[op];
         let results = &node.results;
@@ -177,8 +180,8 @@ impl<'a> Flow<'a> {
                 let root = self.new_root();
                 self.seed(results[0], Space::Local, root);
             }
-            Op::IntToPtr { .. } => self.integers.push(results[0]),
-            Op::PtrToInt { source } => self.addresses.push(*source),
+            Op::IntToPtr { .. } => self.from_integers.push(results[0]),
+            Op::PtrToInt { source } => self.to_integers.push(*source),
             Op::For { init_values, body, .. } => {
                 self.edges(init_values, results);
                 self.edges(init_values, &self.args(*body)[1..]);
@@ -192,7 +195,7 @@ impl<'a> Flow<'a> {
                 }
             }
             Op::Continue { operands } => {
-                let Some(target) = around.nearest else { return };
+                let Some(target) = enclosing.innermost_loop else { return };
                 match &function.body.ops[target].kind {
                     Op::For { body, .. } => {
                         self.edges(operands, &self.args(*body)[1..]);
@@ -203,10 +206,10 @@ impl<'a> Flow<'a> {
                 }
             }
             Op::Break { operands } => {
-                around.breakable.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
+                enclosing.break_target.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
             }
             Op::Yield { operands } => {
-                around.conditional.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
+                enclosing.yield_target.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
             }
             other => {
                 for &result in results {

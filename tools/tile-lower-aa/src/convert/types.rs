@@ -34,28 +34,28 @@ fn tile_extents(shape: &[i32]) -> Shape {
     shape.iter().map(|extent| *extent as u32).collect()
 }
 
-fn known(extents: &[i64]) -> Vec<Option<u64>> {
+fn static_extents(extents: &[i64]) -> Vec<Option<u64>> {
     extents.iter().map(|extent| (*extent != DYNAMIC).then_some(*extent as u64)).collect()
 }
 
 fn memref(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<MemRef> {
     match module.ty(ty) {
         Type::TensorView { element, shape, strides, .. } => {
-            Ok(MemRef { elem: *element, space, sizes: known(shape), strides: known(strides), alias_scope: root })
+            Ok(MemRef { elem: *element, space, sizes: static_extents(shape), strides: static_extents(strides), alias_scope: root })
         }
         other => Err(Diagnostic::invalid("LAA002", format!("the operand of a view is {other:?}, which is not a tensor view"))),
     }
 }
 
 fn view(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<View> {
-    let same_order = |rank: usize| (0..rank as i32).collect();
+    let identity_order = |rank: usize| (0..rank as i32).collect();
     let (tile, tensor, dim_map, kind): (_, _, Box<[i32]>, _) = match module.ty(ty) {
         Type::PartitionView { tile, tensor, dim_map, .. } => (tile, *tensor, dim_map.clone(), ViewKind::Partition),
         Type::StridedView { tile, traversal, tensor, dim_map, .. } => {
             (tile, *tensor, dim_map.clone(), ViewKind::Strided { steps: traversal.iter().map(|step| *step as u32).collect() })
         }
         Type::GatherScatterView { tile, tensor, sparse_dim, .. } => {
-            (tile, *tensor, same_order(tile.len()), ViewKind::Gather { sparse_dim: *sparse_dim })
+            (tile, *tensor, identity_order(tile.len()), ViewKind::Gather { sparse_dim: *sparse_dim })
         }
         other => return Err(Diagnostic::invalid("LAA002", format!("{other:?} is not a view"))),
     };

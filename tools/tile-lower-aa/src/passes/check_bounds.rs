@@ -23,7 +23,7 @@ pub(super) fn run(file: &mut File<Module>) -> Result<()> {
         let arrays = Arrays::of(function);
         let mut checker = Checker { edit: Edit::new(function), arrays, log: Vec::new() };
         for op in checker.edit.order() {
-            checker.access(op);
+            checker.check_access(op);
         }
         let Checker { edit, log, .. } = checker;
         let name = edit.function.name.clone();
@@ -40,19 +40,21 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn access(&mut self, op: OpId) {
+    fn check_access(&mut self, op: OpId) {
         match self.edit.kind(op) {
-            Op::Load { ptr, mask, .. } => self.pointers(op, "load", ptr, mask),
-            Op::Store { ptr, mask, .. } => self.pointers(op, "store", ptr, mask),
-            Op::AtomicRmw { ptr, mask, .. } | Op::AtomicCas { ptr, mask, .. } => self.pointers(op, "atomic access", ptr, mask),
-            Op::LoadView { view, index, in_bounds, .. } => self.view(op, "load", view, &index, &in_bounds),
-            Op::StoreView { view, index, in_bounds, .. } => self.view(op, "store", view, &index, &in_bounds),
-            Op::ReduceView { view, index, in_bounds, .. } => self.view(op, "reduction", view, &index, &in_bounds),
+            Op::Load { ptr, mask, .. } => self.check_pointers(op, "load", ptr, mask),
+            Op::Store { ptr, mask, .. } => self.check_pointers(op, "store", ptr, mask),
+            Op::AtomicRmw { ptr, mask, .. } | Op::AtomicCas { ptr, mask, .. } => {
+                self.check_pointers(op, "atomic access", ptr, mask)
+            }
+            Op::LoadView { view, index, in_bounds, .. } => self.check_view(op, "load", view, &index, &in_bounds),
+            Op::StoreView { view, index, in_bounds, .. } => self.check_view(op, "store", view, &index, &in_bounds),
+            Op::ReduceView { view, index, in_bounds, .. } => self.check_view(op, "reduction", view, &index, &in_bounds),
             _ => {}
         }
     }
 
-    fn pointers(&mut self, op: OpId, what: &str, ptr: Value, mask: Option<Value>) {
+    fn check_pointers(&mut self, op: OpId, what: &str, ptr: Value, mask: Option<Value>) {
         let Some(root) = self.arrays.root(ptr) else {
             return self.log(op, Outcome::Missed, format!("{what} is not checked: the parameter of its pointers is unknown"));
         };
@@ -68,31 +70,31 @@ impl Checker<'_> {
         let (elem, shape) =
             self.edit.ty(ptr).tile().map(|(elem, shape)| (elem, shape.clone())).expect("verified: a tile of pointers");
         let Elem::Ptr { pointee, .. } = elem else { return };
-        let mut at = At { edit: &mut self.edit, op };
-        // Views may cover parts of the array; the largest one counts.
+        let mut builder = OpBuilder { edit: &mut self.edit, op };
+        // A view may cover only a part of the array, so the largest known extent counts.
         let mut bytes: Option<Value> = None;
         for extent in &extents {
-            let one = at.bytes(&extent.sizes, &extent.strides, extent.element);
-            bytes = Some(bytes.map_or(one, |other| at.binary(Binary::MaxI { signedness: Signedness::Signed }, other, one)));
+            let one = builder.span_bytes(&extent.sizes, &extent.strides, extent.element);
+            bytes = Some(bytes.map_or(one, |other| builder.binary(Binary::MaxI { signedness: Signedness::Signed }, other, one)));
         }
-        // Units are elements of the accessed type. Masked elements always pass.
+        // The index and the extent count elements of the accessed type. Masked elements get the index that always passes.
         let size = i64::from(pointee.bits().div_ceil(8).trailing_zeros());
-        let extent = at.shifted(bytes.expect("the array has an extent"), size, &Shape::new());
-        let addresses = at.addresses(ptr, &shape);
-        let base = at.addresses(root, &Shape::new());
-        let base = at.broadcast(base, &shape);
-        let offset = at.binary(Binary::SubI { overflow: Overflow::None }, addresses, base);
-        let mut index = at.shifted(offset, size, &shape);
+        let extent = builder.shift_right(bytes.expect("the array has an extent"), size, &Shape::new());
+        let addresses = builder.addresses(ptr, &shape);
+        let base = builder.addresses(root, &Shape::new());
+        let base = builder.broadcast(base, &shape);
+        let offset = builder.binary(Binary::SubI { overflow: Overflow::None }, addresses, base);
+        let mut index = builder.shift_right(offset, size, &shape);
         if let Some(mask) = mask {
-            let nowhere = at.splat(Scalar::I64, i64::MIN as u64, &shape);
-            index = at.select(mask, index, nowhere, &shape);
+            let no_access = builder.splat(Scalar::I64, i64::MIN as u64, &shape);
+            index = builder.select(mask, index, no_access, &shape);
         }
-        at.check(index, extent, format!("{what} outside the array of parameter {parameter}"));
+        builder.check(index, extent, format!("{what} outside the array of parameter {parameter}"));
         self.log(op, Outcome::Passed, format!("{what} is checked against the array of parameter {parameter}"));
     }
 
-    /// Checks the dimensions along which the program promises to be in bounds.
-    fn view(&mut self, op: OpId, what: &str, view: Value, index: &[Value], in_bounds: &[bool]) {
+    /// Checks an access through a view along the dimensions with `in_bounds`.
+    fn check_view(&mut self, op: OpId, what: &str, view: Value, index: &[Value], in_bounds: &[bool]) {
         let Type::View(View { tile, dim_map, kind, .. }) = self.edit.ty(view).clone() else { return };
         let sizes = self.arrays.view_sizes(&self.edit, view);
         for t in (0..tile.len()).filter(|t| in_bounds.get(*t).copied().unwrap_or(false)) {
@@ -106,21 +108,21 @@ impl Checker<'_> {
             };
             // Along the sparse dimension each row has its own index.
             let sparse = kind == ViewKind::Gather { sparse_dim: t as u32 };
-            let covered = if sparse { 1 } else { i64::from(tile[t]) };
+            let covered_elements = if sparse { 1 } else { i64::from(tile[t]) };
             let shape = self.edit.ty(index[t]).tile().map_or(Shape::new(), |(_, shape)| shape.clone());
-            let mut at = At { edit: &mut self.edit, op };
-            let index = at.widen(index[t], &shape);
-            let step = at.splat(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
-            let origin = at.binary(Binary::MulI { overflow: Overflow::None }, index, step);
-            let size = at.number(*size);
+            let mut builder = OpBuilder { edit: &mut self.edit, op };
+            let index = builder.widen(index[t], &shape);
+            let step = builder.splat(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
+            let origin = builder.binary(Binary::MulI { overflow: Overflow::None }, index, step);
+            let size = builder.number(*size);
             // The extreme element of the tile: the first if it is before the array, else the last.
-            let covered = at.splat(Scalar::I64, (covered - 1) as u64, &shape);
-            let last = at.add(origin, covered);
-            let zero = at.splat(Scalar::I64, 0, &shape);
-            let before = at.compare(Predicate::LessThan, origin, zero, &shape);
-            let reached = at.select(before, origin, last, &shape);
+            let last_offset = builder.splat(Scalar::I64, (covered_elements - 1) as u64, &shape);
+            let last = builder.add(origin, last_offset);
+            let zero = builder.splat(Scalar::I64, 0, &shape);
+            let starts_before = builder.compare(Predicate::LessThan, origin, zero, &shape);
+            let extreme_element = builder.select(starts_before, origin, last, &shape);
             let message = format!("{what} outside the array along dimension {}, despite a promise to be in bounds", dim_map[t]);
-            at.check(reached, size, message);
+            builder.check(extreme_element, size, message);
             self.log(op, Outcome::Passed, format!("{what} is checked along dimension {t}"));
         }
     }
@@ -140,8 +142,8 @@ impl Checker<'_> {
     }
 }
 
-/// Inserts ops before an op.
-struct At<'a, 'b> {
+/// Builds ops before `op`.
+struct OpBuilder<'a, 'b> {
     edit: &'a mut Edit<'b>,
     op: OpId,
 }
@@ -150,7 +152,7 @@ fn tile(scalar: Scalar, shape: &Shape) -> Type {
     Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() }
 }
 
-impl At<'_, '_> {
+impl OpBuilder<'_, '_> {
     fn splat(&mut self, scalar: Scalar, bits: u64, shape: &Shape) -> Value {
         self.edit.insert(self.op, Core::Constant { value: Dense::Splat(bits) }, tile(scalar, shape))
     }
@@ -197,12 +199,12 @@ impl At<'_, '_> {
         self.edit.insert(self.op, Core::Select { cond, yes, no }, tile(Scalar::I64, shape))
     }
     /// Divides by a power of two, rounding down.
-    fn shifted(&mut self, x: Value, bits: i64, shape: &Shape) -> Value {
+    fn shift_right(&mut self, x: Value, bits: i64, shape: &Shape) -> Value {
         let bits = self.splat(Scalar::I64, bits as u64, shape);
         self.binary(Binary::ShR { signedness: Signedness::Signed }, x, bits)
     }
     /// The byte span of a strided array: zero if an extent is zero, else up to the end of its last element.
-    fn bytes(&mut self, sizes: &[Number], strides: &[Number], element: u64) -> Value {
+    fn span_bytes(&mut self, sizes: &[Number], strides: &[Number], element: u64) -> Value {
         let (one, zero) = (self.constant(1), self.constant(0));
         let mut span = one;
         let mut smallest = one;

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
 pub(super) fn run(function: &mut Function) -> usize {
-    let mut needed = Needed::new(function);
-    needed.find();
-    let Needed { ops, values, nesting, .. } = needed;
-    let mut removed = drop_slots(function, &nesting, &values);
+    let mut liveness = Liveness::new(function);
+    liveness.propagate();
+    let Liveness { ops, values, nesting, .. } = liveness;
+    let mut removed = drop_dead_slots(function, &nesting, &values);
     for block in function.body.blocks.ids() {
         let kept = &mut function.body.blocks[block].ops;
         let before = kept.len();
@@ -48,28 +48,29 @@ enum Work {
     Value(Value),
 }
 
-struct Needed<'a> {
+/// The liveness analysis. `ops` and `values` are the live ops and values, by id.
+struct Liveness<'a> {
     function: &'a Function,
     nesting: OpParents,
     ops: Vec<bool>,
     values: Vec<bool>,
     /// The terminators that forward values to each op.
-    ends: Vec<Vec<OpId>>,
+    terminators: Vec<Vec<OpId>>,
     work: Vec<Work>,
 }
 
-impl<'a> Needed<'a> {
-    fn new(function: &'a Function) -> Needed<'a> {
+impl<'a> Liveness<'a> {
+    fn new(function: &'a Function) -> Liveness<'a> {
         let nesting = OpParents::of(&function.body, function.region);
-        let mut ends = vec![Vec::new(); function.body.ops.len()];
+        let mut terminators = vec![Vec::new(); function.body.ops.len()];
         for op in function.body.walk(function.region) {
-            nesting.target[op.0 as usize].into_iter().for_each(|target| ends[target.0 as usize].push(op));
+            nesting.target[op.0 as usize].into_iter().for_each(|target| terminators[target.0 as usize].push(op));
         }
         let (ops, values) = (vec![false; function.body.ops.len()], vec![false; function.body.values.len()]);
-        Needed { function, nesting, ops, values, ends, work: Vec::new() }
+        Liveness { function, nesting, ops, values, terminators, work: Vec::new() }
     }
 
-    fn find(&mut self) {
+    fn propagate(&mut self) {
         let order = self.function.body.walk(self.function.region);
         let effects = order.into_iter().filter(|op| has_effect(&self.function.body.ops[*op].kind));
         self.work = effects.map(Work::Op).collect();
@@ -82,20 +83,20 @@ impl<'a> Needed<'a> {
         }
     }
 
-    fn need(&mut self, values: &[Value]) {
+    fn mark_values(&mut self, values: &[Value]) {
         self.work.extend(values.iter().map(|value| Work::Value(*value)));
     }
 
     fn op(&mut self, op: OpId) {
         self.work.extend(self.nesting.parent[op.0 as usize].map(Work::Op));
-        self.work.extend(self.ends[op.0 as usize].iter().map(|end| Work::Op(*end)));
+        self.work.extend(self.terminators[op.0 as usize].iter().map(|terminator| Work::Op(*terminator)));
         let target = self.nesting.target[op.0 as usize].map(|target| &self.function.body.ops[target].kind);
         match &self.function.body.ops[op].kind {
             // Values that branches and loops forward are live or dead individually.
-            Op::Core(Core::For { lower, upper, step, .. }) => self.need(&[*lower, *upper, *step]),
+            Op::Core(Core::For { lower, upper, step, .. }) => self.mark_values(&[*lower, *upper, *step]),
             Op::Core(Core::Loop { .. }) => {}
             _ if matches!(target, Some(Op::Core(_))) => {}
-            kind => self.need(&kind.operands()),
+            kind => self.mark_values(&kind.operands()),
         }
     }
 
@@ -119,10 +120,10 @@ impl<'a> Needed<'a> {
         let function = self.function;
         let breaks_only = matches!(function.body.ops[op].kind, Op::Core(Core::Loop { .. }));
         if let Op::Core(Core::For { init, .. }) = &function.body.ops[op].kind {
-            self.need(&[init[index]]);
+            self.mark_values(&[init[index]]);
         }
         if matches!(function.body.ops[op].kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
-            self.given(op, index, |kind| !breaks_only || matches!(kind, Op::Core(Core::Break { .. })));
+            self.mark_forwarded(op, index, |kind| !breaks_only || matches!(kind, Op::Core(Core::Break { .. })));
         }
     }
 
@@ -132,82 +133,86 @@ impl<'a> Needed<'a> {
         match &function.body.ops[op].kind {
             Op::Core(Core::For { .. }) if index > 0 => self.result(op, index - 1),
             Op::Core(Core::Loop { init, .. }) => {
-                self.need(&[init[index]]);
-                self.given(op, index, |kind| matches!(kind, Op::Core(Core::Continue { .. })));
+                self.mark_values(&[init[index]]);
+                self.mark_forwarded(op, index, |kind| matches!(kind, Op::Core(Core::Continue { .. })));
             }
             _ => {}
         }
     }
 
-    fn given(&mut self, op: OpId, index: usize, counts: impl Fn(&Op) -> bool) {
+    /// Marks the values that terminators of an op forward to slot `index`, if `is_source` accepts the terminator.
+    fn mark_forwarded(&mut self, op: OpId, index: usize, is_source: impl Fn(&Op) -> bool) {
         let function = self.function;
-        for end in self.ends[op.0 as usize].clone() {
-            let kind = &function.body.ops[end].kind;
-            if let Some(values) = kind.given().filter(|_| counts(kind)) {
-                self.need(&[values[index]]);
+        for terminator in self.terminators[op.0 as usize].clone() {
+            let kind = &function.body.ops[terminator].kind;
+            if let Some(values) = kind.forwarded_values().filter(|_| is_source(kind)) {
+                self.mark_values(&[values[index]]);
             }
         }
     }
 }
 
-/// The live arguments and results of a branch or loop.
-struct Kept {
+/// Whether each argument and each result of a branch or loop (a slot) is live.
+struct LiveSlots {
     args: Vec<bool>,
     results: Vec<bool>,
 }
 
 /// Removes dead operands, arguments and results of branches and loops.
-fn drop_slots(function: &mut Function, nesting: &OpParents, needed: &[bool]) -> usize {
+fn drop_dead_slots(function: &mut Function, nesting: &OpParents, needed: &[bool]) -> usize {
     let order = function.body.walk(function.region);
-    let plans: BTreeMap<OpId, Kept> = order.iter().filter_map(|op| Some((*op, plan(function, *op, needed)?))).collect();
-    let dropped = plans.values().map(|kept| kept.args.iter().chain(&kept.results).filter(|kept| !**kept).count()).sum();
+    let slots_by_op: BTreeMap<OpId, LiveSlots> =
+        order.iter().filter_map(|op| Some((*op, live_slots(function, *op, needed)?))).collect();
+    let dropped = slots_by_op.values().map(|kept| kept.args.iter().chain(&kept.results).filter(|kept| !**kept).count()).sum();
     for op in order {
-        let target = nesting.target[op.0 as usize].and_then(|target| plans.get(&target));
-        let own = plans.get(&op);
+        let target = nesting.target[op.0 as usize].and_then(|target| slots_by_op.get(&target));
+        let own = slots_by_op.get(&op);
         let body = &mut function.body;
         match (&mut body.ops[op].kind, own, target) {
-            (Op::Core(Core::Yield { values } | Core::Break { values }), _, Some(kept)) => filter(values, &kept.results),
-            (Op::Core(Core::Continue { values }), _, Some(kept)) => filter(values, &kept.args),
+            (Op::Core(Core::Yield { values } | Core::Break { values }), _, Some(kept)) => retain_flagged(values, &kept.results),
+            (Op::Core(Core::Continue { values }), _, Some(kept)) => retain_flagged(values, &kept.args),
             (Op::Core(Core::For { init, body: region, .. }), Some(kept), _) => {
-                filter(init, &kept.args);
+                retain_flagged(init, &kept.args);
                 let block = body.regions[*region].blocks[0];
                 let mut args = body.blocks[block].args.split_off(1);
-                filter(&mut args, &kept.args);
+                retain_flagged(&mut args, &kept.args);
                 body.blocks[block].args.extend(args);
             }
             (Op::Core(Core::Loop { init, body: region }), Some(kept), _) => {
-                filter(init, &kept.args);
+                retain_flagged(init, &kept.args);
                 let block = body.regions[*region].blocks[0];
-                filter(&mut body.blocks[block].args, &kept.args);
+                retain_flagged(&mut body.blocks[block].args, &kept.args);
             }
             _ => {}
         }
         if let Some(kept) = own {
             let mut results = body.ops[op].results.to_vec();
-            filter(&mut results, &kept.results);
+            retain_flagged(&mut results, &kept.results);
             body.ops[op].results = results.into_iter().collect();
         }
     }
     dropped
 }
 
-fn plan(function: &Function, op: OpId, needed: &[bool]) -> Option<Kept> {
+fn live_slots(function: &Function, op: OpId, needed: &[bool]) -> Option<LiveSlots> {
     let body = &function.body;
     let used = |values: &[Value]| -> Vec<bool> { values.iter().map(|value| needed[value.0 as usize]).collect() };
     let results = used(&body.ops[op].results);
     match &body.ops[op].kind {
-        Op::Core(Core::If { .. }) => Some(Kept { args: Vec::new(), results }),
+        Op::Core(Core::If { .. }) => Some(LiveSlots { args: Vec::new(), results }),
         Op::Core(Core::For { body: region, .. }) => {
             let args = used(&body.blocks[body.block_of(*region)].args[1..]);
-            let both: Vec<bool> = args.iter().zip(&results).map(|(arg, result)| *arg || *result).collect();
-            Some(Kept { args: both.clone(), results: both })
+            let live: Vec<bool> = args.iter().zip(&results).map(|(arg, result)| *arg || *result).collect();
+            Some(LiveSlots { args: live.clone(), results: live })
         }
-        Op::Core(Core::Loop { body: region, .. }) => Some(Kept { args: used(&body.blocks[body.block_of(*region)].args), results }),
+        Op::Core(Core::Loop { body: region, .. }) => {
+            Some(LiveSlots { args: used(&body.blocks[body.block_of(*region)].args), results })
+        }
         _ => None,
     }
 }
 
-fn filter(values: &mut Vec<Value>, kept: &[bool]) {
+fn retain_flagged(values: &mut Vec<Value>, kept: &[bool]) {
     let mut kept = kept.iter();
     values.retain(|_| *kept.next().expect("each value has a flag"));
 }

@@ -8,20 +8,20 @@ use tileaa::{Function, Type};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
-    let places = edit.function.body.op_blocks();
-    // Scopes of the dominator tree: open blocks, outermost first, with the keys that each added.
-    let mut open: Vec<(base::Block, Vec<Vec<u8>>)> = Vec::new();
-    let mut known: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
+    let block_of = edit.function.body.op_blocks();
+    // The scopes of the dominator tree: open blocks, outermost first, each with the keys that its ops added to `available`.
+    let mut open_scopes: Vec<(base::Block, Vec<Vec<u8>>)> = Vec::new();
+    let mut available: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
     for op in edit.order() {
-        let block = places[op.0 as usize].expect("compaction puts every op into a block");
-        // In program order, no op of a nested block follows an op of an outer block that comes after it.
-        while let Some((_, keys)) = open.pop_if(|(inner, _)| left(&edit, *inner, op, block)) {
+        let block = block_of[op.0 as usize].expect("compaction puts every op into a block");
+        // Once program order has left a nested block, it never returns to it, so its scope can be closed.
+        while let Some((_, keys)) = open_scopes.pop_if(|(inner, _)| has_left_block(&edit, *inner, op, block)) {
             for key in keys.into_iter().filter(|_| !common::fault_injected("aa.scope")) {
-                known.remove::<Vec<u8>>(&key);
+                available.remove::<Vec<u8>>(&key);
             }
         }
-        if open.last().is_none_or(|(innermost, _)| *innermost != block) {
-            open.push((block, Vec::new()));
+        if open_scopes.last().is_none_or(|(innermost, _)| *innermost != block) {
+            open_scopes.push((block, Vec::new()));
         }
         let kind = edit.kind(op);
         if !kind.is_pure() || !kind.regions().is_empty() {
@@ -30,19 +30,19 @@ pub(super) fn run(function: &mut Function) -> usize {
         let results = edit.function.body.ops[op].results.clone();
         let types: Vec<&Type> = results.iter().map(|result| edit.ty(*result)).collect();
         let key = base::codec::encode(&(&kind, types));
-        if let Some(earlier) = known.get(&key).cloned() {
+        if let Some(earlier) = available.get(&key).cloned() {
             results.iter().zip(earlier).for_each(|(result, earlier)| edit.forward(*result, earlier));
             edit.remove(op);
         } else {
-            known.insert(key.clone(), results.to_vec());
-            open.last_mut().expect("the block's scope is open").1.push(key);
+            available.insert(key.clone(), results.to_vec());
+            open_scopes.last_mut().expect("the block's scope is open").1.push(key);
         }
     }
     edit.finish()
 }
 
-/// Whether program order has left the block `inner` at `op` in `block`.
-fn left(edit: &Edit<'_>, inner: base::Block, op: base::Op, block: base::Block) -> bool {
+/// Returns whether program order, at `op` in `block`, has left the block `inner`.
+fn has_left_block(edit: &Edit<'_>, inner: base::Block, op: base::Op, block: base::Block) -> bool {
     let last = edit.function.body.blocks[inner].ops.last();
     inner != block && last.is_some_and(|last| *last < op)
 }

@@ -15,7 +15,9 @@ pub(super) struct Edit<'a> {
     pub(super) function: &'a mut Function,
     /// The replacement of each value, or the value itself.
     forward: Vec<Value>,
-    before: BTreeMap<OpId, Vec<OpId>>,
+    /// The new ops before each op.
+    inserted: BTreeMap<OpId, Vec<OpId>>,
+    /// The removed ops. If there is a block, its ops replace the op.
     removed: BTreeMap<OpId, Option<Block>>,
     /// The use counts at the start.
     uses: Vec<u32>,
@@ -26,7 +28,7 @@ impl<'a> Edit<'a> {
     pub(super) fn new(function: &'a mut Function) -> Edit<'a> {
         let forward = function.body.values.ids().collect();
         let uses = function.body.use_counts(function.region);
-        Edit { function, forward, before: BTreeMap::new(), removed: BTreeMap::new(), uses, changes: 0 }
+        Edit { function, forward, inserted: BTreeMap::new(), removed: BTreeMap::new(), uses, changes: 0 }
     }
 
     /// The ops in program order.
@@ -54,7 +56,7 @@ impl<'a> Edit<'a> {
     }
 
     /// The core op that defines a value, with its current operands.
-    pub(super) fn made_by(&self, value: Value) -> Option<Core> {
+    pub(super) fn defining_core(&self, value: Value) -> Option<Core> {
         match self.kind(self.function.body.defining_op(value)?) {
             Op::Core(core) => Some(core),
             _ => None,
@@ -95,7 +97,7 @@ impl<'a> Edit<'a> {
     pub(super) fn insert(&mut self, before: OpId, kind: impl Into<Op>, ty: Type) -> Value {
         let loc = self.function.body.ops[before].loc;
         let op = self.function.body.new_op(kind.into(), [ty], loc);
-        self.before.entry(before).or_default().push(op);
+        self.inserted.entry(before).or_default().push(op);
         let value = self.function.body.result(op);
         self.forward.push(value);
         self.changes += 1;
@@ -106,10 +108,11 @@ impl<'a> Edit<'a> {
     pub(super) fn insert_effect(&mut self, before: OpId, kind: impl Into<Op>) {
         let loc = self.function.body.ops[before].loc;
         let op = self.function.body.new_op(kind.into(), [], loc);
-        self.before.entry(before).or_default().push(op);
+        self.inserted.entry(before).or_default().push(op);
         self.changes += 1;
     }
 
+    /// Replaces an op in place by another kind of op with the same results.
     pub(super) fn become_op(&mut self, op: OpId, kind: impl Into<Op>) {
         self.function.body.ops[op].kind = kind.into();
         self.changes += 1;
@@ -127,19 +130,19 @@ impl<'a> Edit<'a> {
         self.changes += 1;
     }
 
-    /// Applies the edits.
+    /// Applies the edits and returns their number.
     pub(super) fn finish(self) -> usize {
         if self.changes == 0 {
             return 0;
         }
-        let Edit { function, mut forward, before, removed, changes, .. } = self;
+        let Edit { function, mut forward, inserted, removed, changes, .. } = self;
         for value in 0..forward.len() {
             // Chains of replacements can be long. Resolving in order compresses them.
-            let mut end = forward[value];
-            while forward[end.0 as usize] != end {
-                end = forward[end.0 as usize];
+            let mut replacement = forward[value];
+            while forward[replacement.0 as usize] != replacement {
+                replacement = forward[replacement.0 as usize];
             }
-            forward[value] = end;
+            forward[value] = replacement;
         }
         for node in function.body.ops.values_mut() {
             node.kind.for_each_operand_mut(&mut |value| *value = forward[value.0 as usize]);
@@ -149,7 +152,7 @@ impl<'a> Edit<'a> {
             let mut stack: Vec<OpId> = std::mem::take(&mut function.body.blocks[block].ops);
             stack.reverse();
             while let Some(op) = stack.pop() {
-                ops.extend(before.get(&op).into_iter().flatten());
+                ops.extend(inserted.get(&op).into_iter().flatten());
                 match removed.get(&op) {
                     None => ops.push(op),
                     Some(None) => {}

@@ -1,7 +1,7 @@
 //! Finds the parameter from which each pointer is derived, and the extents of parameter arrays.
 //!
-//! One source is views of a parameter whose extents are parameters or constants. The other one is kernel names in cuTile Python's
-//! calling convention, in which an array is an address, extents and strides.
+//! The extents come from views of a parameter whose extents are parameters or constants, or from the kernel name. In cuTile Python,
+//! the name encodes the calling convention: an array is passed as an address, extents and strides.
 
 use super::edit::Edit;
 use base::Value;
@@ -18,7 +18,7 @@ pub(super) enum Number {
     Value(Value),
 }
 
-/// A strided array: extents and strides in elements, and the element size in bytes.
+/// The extent of a strided array: sizes and strides in elements, and the element size in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Extent {
     pub(super) sizes: Vec<Number>,
@@ -26,7 +26,9 @@ pub(super) struct Extent {
     pub(super) element: u64,
 }
 
+/// The arrays of parameters.
 pub(super) struct Arrays {
+    /// The parameter from which each value's pointers are derived.
     roots: Vec<Option<Value>>,
     extents: BTreeMap<Value, Vec<Extent>>,
 }
@@ -34,14 +36,14 @@ pub(super) struct Arrays {
 impl Arrays {
     pub(super) fn of(function: &Function) -> Arrays {
         let mut extents: BTreeMap<Value, Vec<Extent>> = BTreeMap::new();
-        for (root, extent) in by_views(function) {
+        for (root, extent) in extents_from_views(function) {
             let known = extents.entry(root).or_default();
             if !known.contains(&extent) {
                 known.push(extent);
             }
         }
         // The name describes the full array; a view may cover a part.
-        extents.extend(by_name(function));
+        extents.extend(extents_from_kernel_name(function));
         Arrays { roots: roots(function), extents }
     }
 
@@ -50,41 +52,41 @@ impl Arrays {
         self.roots.get(pointer.0 as usize).copied().flatten()
     }
 
-    /// The known extents of a parameter's array; the largest counts.
+    /// The known extents of a parameter's array. A view may cover only a part, so the largest extent counts.
     pub(super) fn extents(&self, root: Value) -> &[Extent] {
         self.extents.get(&root).map_or(&[], Vec::as_slice)
     }
 
     /// The extents of a view's memref, if its definition is visible.
     pub(super) fn view_sizes(&self, edit: &Edit, view: Value) -> Option<Vec<Number>> {
-        let Core::MakeView { memref } = edit.made_by(view)? else { return None };
-        let Core::MakeMemRef { sizes, .. } = edit.made_by(memref)? else { return None };
+        let Core::MakeView { memref } = edit.defining_core(view)? else { return None };
+        let Core::MakeMemRef { sizes, .. } = edit.defining_core(memref)? else { return None };
         let Type::MemRef(ty) = edit.ty(memref) else { return None };
-        Some(filled(&ty.sizes, &sizes))
+        Some(with_operands(&ty.sizes, &sizes))
     }
 }
 
 /// The extents or strides of a type, with operands for dynamic ones.
-fn filled(fixed: &[Option<u64>], open: &[Value]) -> Vec<Number> {
+fn with_operands(fixed: &[Option<u64>], open: &[Value]) -> Vec<Number> {
     let mut open = open.iter();
     fixed.iter().map_while(|number| number.map(Number::Known).or_else(|| open.next().copied().map(Number::Value))).collect()
 }
 
-/// Extents from views of parameters, not of addresses derived from them.
-fn by_views(function: &Function) -> Vec<(Value, Extent)> {
+/// Extents from views whose base is a parameter itself, not an address derived from it.
+fn extents_from_views(function: &Function) -> Vec<(Value, Extent)> {
     let body = &function.body;
-    let at_entry = |number: Number| match number {
+    let if_known_at_entry = |number: Number| match number {
         Number::Known(_) => Some(number),
         Number::Value(value) => {
-            let plain = plain(function, value);
-            function.params().contains(&plain).then_some(Number::Value(plain))
+            let source = strip_assumes_and_casts(function, value);
+            function.params().contains(&source).then_some(Number::Value(source))
         }
     };
     let mut found = Vec::new();
     for op in body.walk(function.region) {
         let Op::Core(Core::MakeMemRef { base, sizes, strides }) = &body.ops[op].kind else { continue };
-        let (base, Type::MemRef(ty)) = (plain(function, *base), body.ty(body.result(op))) else { continue };
-        let numbers = |fixed, open| filled(fixed, open).into_iter().map(at_entry).collect::<Option<Vec<_>>>();
+        let (base, Type::MemRef(ty)) = (strip_assumes_and_casts(function, *base), body.ty(body.result(op))) else { continue };
+        let numbers = |fixed, open| with_operands(fixed, open).into_iter().map(if_known_at_entry).collect::<Option<Vec<_>>>();
         if let (true, Some(sizes), Some(strides)) =
             (function.params().contains(&base), numbers(&ty.sizes, sizes), numbers(&ty.strides, strides))
         {
@@ -94,8 +96,8 @@ fn by_views(function: &Function) -> Vec<(Value, Extent)> {
     found
 }
 
-/// Strips assumptions from a value.
-fn plain(function: &Function, mut value: Value) -> Value {
+/// Follows `assume` and `ptr_cast` ops back to their operand.
+fn strip_assumes_and_casts(function: &Function, mut value: Value) -> Value {
     while let Some(Op::Core(Core::Assume { value: of, .. } | Core::PtrCast { x: of })) =
         function.body.defining_op(value).map(|op| &function.body.ops[op].kind)
     {
@@ -106,7 +108,7 @@ fn plain(function: &Function, mut value: Value) -> Value {
 
 /// Parses cuTile Python's convention `name_Kt1_A2f32…_Si32_I4…`: an array (`A`, with its rank) is an address, extents and strides,
 /// a scalar (`S`) is one parameter, and constants have none. Any other name yields no extents.
-fn by_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
+fn extents_from_kernel_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
     let none = BTreeMap::new();
     let Some((_, signature)) = function.name.rsplit_once("_Kt1_") else { return none };
     let mut params = function.params().iter().copied();
@@ -140,11 +142,11 @@ fn by_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
 /// The parameter from which each value's pointers are derived. Optimistic: a loop-carried value has the root of its init until an
 /// iteration yields another one.
 fn roots(function: &Function) -> Vec<Option<Value>> {
-    let carried = carried(function);
+    let receivers = continue_receivers(function);
     let mut mixed = BTreeSet::new();
     loop {
         let before = mixed.len();
-        let roots = roots_unless(function, &carried, &mut mixed);
+        let roots = roots_without_mixed(function, &receivers, &mut mixed);
         if mixed.len() == before {
             return roots;
         }
@@ -152,7 +154,7 @@ fn roots(function: &Function) -> Vec<Option<Value>> {
 }
 
 /// The receivers of the operands of each `continue`.
-fn carried(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
+fn continue_receivers(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let body = &function.body;
     let mut found = BTreeMap::new();
     // Outer loops come first, so the innermost overwrites them.
@@ -172,7 +174,13 @@ fn carried(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     found
 }
 
-fn roots_unless(function: &Function, carried: &BTreeMap<OpId, Vec<Value>>, mixed: &mut BTreeSet<Value>) -> Vec<Option<Value>> {
+/// One iteration of [`roots`]. An argument in `mixed` has no root. Adds the arguments to `mixed` that receive pointers with
+/// different roots.
+fn roots_without_mixed(
+    function: &Function,
+    receivers: &BTreeMap<OpId, Vec<Value>>,
+    mixed: &mut BTreeSet<Value>,
+) -> Vec<Option<Value>> {
     let body = &function.body;
     let mut roots: Vec<Option<Value>> = vec![None; body.values.len()];
     let is_pointer = |value: Value| matches!(body.ty(value).tile(), Some((Elem::Ptr { .. }, _)));
@@ -195,7 +203,7 @@ fn roots_unless(function: &Function, carried: &BTreeMap<OpId, Vec<Value>>, mixed
                 }
             }
             Op::Core(Core::Continue { values }) => {
-                for (argument, value) in carried.get(&op).into_iter().flatten().zip(values) {
+                for (argument, value) in receivers.get(&op).into_iter().flatten().zip(values) {
                     if roots[argument.0 as usize].is_some_and(|root| roots[value.0 as usize] != Some(root)) {
                         mixed.insert(*argument);
                     }

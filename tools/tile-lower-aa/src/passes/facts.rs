@@ -15,7 +15,7 @@ use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, S
 use tileaa::facts::{Facts, full_range};
 use tileaa::{Function, Op, Type};
 
-/// The value ranges at the start. New ops are not analysed.
+/// The value ranges at the start of the pass. A value that the pass creates has the full range.
 struct Ranges(Vec<(i64, i64)>);
 
 pub(super) fn run(function: &mut Function) -> usize {
@@ -24,7 +24,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
     for op in edit.order() {
         if let Op::Core(core) = edit.kind(op) {
-            decide(&mut edit, &ranges, op, core);
+            fold_by_ranges(&mut edit, &ranges, op, core);
         }
     }
     edit.finish()
@@ -39,11 +39,11 @@ impl Ranges {
     }
 }
 
-fn decide(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
+fn fold_by_ranges(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
     match core {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => {
-            let ordered = signedness == Signedness::Signed || ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
-            if let Some(outcome) = ordered.then(|| outcome(predicate, ranges.of(lhs), ranges.of(rhs))).flatten() {
+            let signed_order_holds = signedness == Signedness::Signed || ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
+            if let Some(outcome) = signed_order_holds.then(|| outcome(predicate, ranges.of(lhs), ranges.of(rhs))).flatten() {
                 edit.become_op(op, Core::Constant { value: Dense::Splat(outcome.into()) });
             } else {
                 narrow_compare(edit, op, predicate, signedness, lhs, rhs);
@@ -65,36 +65,36 @@ fn outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<boo
             None
         }
     };
-    let apart = lhs.1 < rhs.0 || rhs.1 < lhs.0;
+    let disjoint = lhs.1 < rhs.0 || rhs.1 < lhs.0;
     match predicate {
         Predicate::LessThan => less(lhs, rhs),
         Predicate::GreaterThan => less(rhs, lhs),
         Predicate::GreaterThanOrEqual => less(lhs, rhs).map(|less| !less),
         Predicate::LessThanOrEqual => less(rhs, lhs).map(|less| !less),
-        Predicate::Equal => apart.then_some(false),
-        Predicate::NotEqual => apart.then_some(true),
+        Predicate::Equal => disjoint.then_some(false),
+        Predicate::NotEqual => disjoint.then_some(true),
     }
 }
 
 fn arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
-    let both_positive = ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
+    let both_non_negative = ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
     match kind {
-        Binary::DivI { signedness: Signedness::Signed, rounding } if both_positive => {
+        Binary::DivI { signedness: Signedness::Signed, rounding } if both_non_negative => {
             let rounding = if rounding == Rounding::NegativeInf { Rounding::Zero } else { rounding };
             let kind = Binary::DivI { signedness: Signedness::Unsigned, rounding };
             edit.become_op(op, Core::Binary { kind, lhs, rhs });
         }
-        Binary::RemI { signedness: Signedness::Signed } if both_positive => {
+        Binary::RemI { signedness: Signedness::Signed } if both_non_negative => {
             let kind = Binary::RemI { signedness: Signedness::Unsigned };
             edit.become_op(op, Core::Binary { kind, lhs, rhs });
         }
-        Binary::MinI { signedness } | Binary::MaxI { signedness } if signedness == Signedness::Signed || both_positive => {
+        Binary::MinI { signedness } | Binary::MaxI { signedness } if signedness == Signedness::Signed || both_non_negative => {
             let (l, r) = (ranges.of(lhs), ranges.of(rhs));
-            let wants_less = matches!(kind, Binary::MinI { .. }) != common::fault_injected("aa.extreme");
+            let is_min = matches!(kind, Binary::MinI { .. }) != common::fault_injected("aa.extreme");
             let chosen = if l.1 <= r.0 {
-                Some(if wants_less { lhs } else { rhs })
+                Some(if is_min { lhs } else { rhs })
             } else if r.1 <= l.0 {
-                Some(if wants_less { rhs } else { lhs })
+                Some(if is_min { rhs } else { lhs })
             } else {
                 None
             };
@@ -117,43 +117,45 @@ enum Narrow {
 }
 
 fn narrow(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
-    match edit.made_by(value)? {
-        Core::Broadcast { x } => extended(edit, x).map(Narrow::Broadcast),
-        Core::Reshape { x } => extended(edit, x).map(Narrow::Reshape),
+    match edit.defining_core(value)? {
+        Core::Broadcast { x } => sign_extended_source(edit, x).map(Narrow::Broadcast),
+        Core::Reshape { x } => sign_extended_source(edit, x).map(Narrow::Reshape),
         Core::Constant { value: Dense::Splat(bits) } => i32::try_from(bits as i64).ok().map(Narrow::Constant),
-        _ => extended(edit, value).map(Narrow::Value),
+        _ => sign_extended_source(edit, value).map(Narrow::Value),
     }
 }
 
 /// The 32-bit value whose sign extension this value is.
-fn extended(edit: &Edit<'_>, value: Value) -> Option<Value> {
-    let is_word = |value: Value| edit.ty(value).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I32));
-    match edit.made_by(value)? {
-        Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x } if is_word(x) => Some(x),
+fn sign_extended_source(edit: &Edit<'_>, value: Value) -> Option<Value> {
+    let is_i32 = |value: Value| edit.ty(value).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I32));
+    match edit.defining_core(value)? {
+        Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x } if is_i32(x) => Some(x),
         _ => None,
     }
 }
 
+/// The 32-bit forms of two 64-bit operands, if both have one and at least one of them is no constant.
 fn both_narrow(edit: &Edit<'_>, lhs: Value, rhs: Value) -> Option<[Narrow; 2]> {
-    let both = [narrow(edit, lhs)?, narrow(edit, rhs)?];
+    let narrowed = [narrow(edit, lhs)?, narrow(edit, rhs)?];
     let wide = edit.ty(lhs).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I64));
-    let some_value = both.iter().any(|narrow| !matches!(narrow, Narrow::Constant(_)));
-    (wide && some_value).then_some(both)
+    let has_non_constant = narrowed.iter().any(|narrow| !matches!(narrow, Narrow::Constant(_)));
+    (wide && has_non_constant).then_some(narrowed)
 }
 
-fn in_word(edit: &mut Edit<'_>, op: OpId, like: Value, narrow: Narrow) -> Value {
+/// Builds the 32-bit form of a narrow value, with the shape of `like`.
+fn as_i32(edit: &mut Edit<'_>, op: OpId, like: Value, narrow: Narrow) -> Value {
     let core = match narrow {
         Narrow::Value(value) => return value,
         Narrow::Constant(number) => Core::Constant { value: Dense::Splat(u64::from(number as u32)) },
         Narrow::Broadcast(x) => Core::Broadcast { x },
         Narrow::Reshape(x) => Core::Reshape { x },
     };
-    let ty = word_like(edit, like);
+    let ty = i32_type_like(edit, like);
     edit.insert(op, core, ty)
 }
 
 /// The type of a value with 32-bit integer elements.
-fn word_like(edit: &Edit<'_>, value: Value) -> Type {
+fn i32_type_like(edit: &Edit<'_>, value: Value) -> Type {
     let shape = edit.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
     Type::Tile { elem: Elem::Scalar(Scalar::I32), shape }
 }
@@ -161,7 +163,7 @@ fn word_like(edit: &Edit<'_>, value: Value) -> Type {
 /// Narrows a comparison: sign extension preserves the order, also for unsigned comparisons.
 fn narrow_compare(edit: &mut Edit<'_>, op: OpId, predicate: Predicate, signedness: Signedness, lhs: Value, rhs: Value) {
     let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
-    let (left, right) = (in_word(edit, op, lhs, left), in_word(edit, op, rhs, right));
+    let (left, right) = (as_i32(edit, op, lhs, left), as_i32(edit, op, rhs, right));
     edit.become_op(op, Core::Compare { kind: Compare::Int { predicate, signedness }, lhs: left, rhs: right });
 }
 
@@ -169,19 +171,19 @@ fn narrow_compare(edit: &mut Edit<'_>, op: OpId, predicate: Predicate, signednes
 fn narrow_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
     let result = edit.function.body.result(op);
     let (low, high) = ranges.of(result);
-    let word = full_range(Elem::Scalar(Scalar::I32));
-    if low < word.0 || high > word.1 {
+    let i32_range = full_range(Elem::Scalar(Scalar::I32));
+    if low < i32_range.0 || high > i32_range.1 {
         return;
     }
     let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
-    let (left, right) = (in_word(edit, op, lhs, left), in_word(edit, op, rhs, right));
+    let (left, right) = (as_i32(edit, op, lhs, left), as_i32(edit, op, rhs, right));
     let overflow = Overflow::NoSignedWrap;
     let kind = match kind {
         Binary::AddI { .. } => Binary::AddI { overflow },
         Binary::SubI { .. } => Binary::SubI { overflow },
         _ => Binary::MulI { overflow },
     };
-    let ty = word_like(edit, result);
+    let ty = i32_type_like(edit, result);
     let value = edit.insert(op, Core::Binary { kind, lhs: left, rhs: right }, ty);
     edit.become_op(op, Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x: value });
 }

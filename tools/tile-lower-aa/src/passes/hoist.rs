@@ -1,7 +1,7 @@
 //! Purpose: hoist loop-invariant scalars, memrefs and views out of loops.
 //! Requires: `.aa`.
-//! Establishes: invariant scalars precede their loops. Tiles stay, because their registers may cost more than hoisting saves; later
-//! stages decide about them.
+//! Establishes: invariant scalars precede their loops. Tiles stay in the loop, because the registers that hold them may cost more
+//! than hoisting saves; later stages decide about them.
 //! Preserves: traps: a division is hoisted only if the divisor is known not to be zero.
 //! See also: LLVM's `LICM`.
 
@@ -11,53 +11,53 @@ use numerics::arith::Binary;
 use tileaa::{Function, Op, Type};
 
 pub(super) fn run(function: &mut Function) -> usize {
-    let places = function.body.op_blocks();
+    let block_of = function.body.op_blocks();
     let order = function.body.walk(function.region);
     let loops =
         order.iter().copied().filter(|op| matches!(function.body.ops[*op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
-    let mut moved = 0;
+    let mut hoisted_count = 0;
     // Inner loops first, so that hoisted ops can leave the outer loops too.
     for op in loops.collect::<Vec<_>>().into_iter().rev() {
-        let place = places[op.0 as usize].expect("compaction puts every op into a block");
-        moved += hoist(function, op, place);
+        let outer_block = block_of[op.0 as usize].expect("compaction puts every op into a block");
+        hoisted_count += hoist(function, op, outer_block);
     }
-    if moved > 0 {
+    if hoisted_count > 0 {
         *function = base::text::compact(function);
     }
-    moved
+    hoisted_count
 }
 
 /// Hoists ops out of one loop; returns their number.
-fn hoist(function: &mut Function, looped: OpId, place: Block) -> usize {
-    let region = function.body.ops[looped].kind.regions()[0];
+fn hoist(function: &mut Function, loop_op: OpId, outer_block: Block) -> usize {
+    let region = function.body.ops[loop_op].kind.regions()[0];
     let block = function.body.block_of(region);
-    let mut inside = vec![false; function.body.values.len()];
-    function.body.blocks[block].args.iter().for_each(|arg| inside[arg.0 as usize] = true);
-    let (mut leaving, mut staying) = (Vec::new(), Vec::new());
+    let mut varies = vec![false; function.body.values.len()];
+    function.body.blocks[block].args.iter().for_each(|arg| varies[arg.0 as usize] = true);
+    let (mut hoisted, mut kept) = (Vec::new(), Vec::new());
     for op in function.body.blocks[block].ops.clone() {
         let node = &function.body.ops[op];
         let invariant =
-            common::fault_injected("aa.invariant") || node.kind.operands().iter().all(|value| !inside[value.0 as usize]);
-        if invariant && is_worth_it(function, op) && is_safe(function, op) {
-            leaving.push(op);
+            common::fault_injected("aa.invariant") || node.kind.operands().iter().all(|value| !varies[value.0 as usize]);
+        if invariant && has_no_tile_result(function, op) && is_safe(function, op) {
+            hoisted.push(op);
         } else {
-            staying.push(op);
+            kept.push(op);
             // Values of nested blocks are not available outside the loop.
-            node.results.iter().for_each(|result| inside[result.0 as usize] = true);
+            node.results.iter().for_each(|result| varies[result.0 as usize] = true);
         }
     }
-    if leaving.is_empty() {
+    if hoisted.is_empty() {
         return 0;
     }
-    let count = leaving.len();
-    function.body.blocks[block].ops = staying;
-    let around = &mut function.body.blocks[place].ops;
-    let at = around.iter().position(|op| *op == looped).expect("the loop is in its block");
-    around.splice(at..at, leaving);
+    let count = hoisted.len();
+    function.body.blocks[block].ops = kept;
+    let outer_ops = &mut function.body.blocks[outer_block].ops;
+    let at = outer_ops.iter().position(|op| *op == loop_op).expect("the loop is in its block");
+    outer_ops.splice(at..at, hoisted);
     count
 }
 
-fn is_worth_it(function: &Function, op: OpId) -> bool {
+fn has_no_tile_result(function: &Function, op: OpId) -> bool {
     function.body.ops[op].results.iter().all(|result| match function.body.ty(*result) {
         Type::Tile { shape, .. } => shape.is_empty(),
         Type::MemRef(_) | Type::View(_) => true,
@@ -70,8 +70,8 @@ fn is_safe(function: &Function, op: OpId) -> bool {
     match &function.body.ops[op].kind {
         Op::Core(Core::Assume { .. }) => false,
         Op::Core(Core::Binary { kind: Binary::DivI { .. } | Binary::RemI { .. }, rhs, .. }) => {
-            let made_by = function.body.defining_op(*rhs).map(|op| &function.body.ops[op].kind);
-            matches!(made_by, Some(Op::Core(Core::Constant { value })) if value.at(0) != 0)
+            let producer = function.body.defining_op(*rhs).map(|op| &function.body.ops[op].kind);
+            matches!(producer, Some(Op::Core(Core::Constant { value })) if value.at(0) != 0)
         }
         Op::Core(core) => core.is_pure(),
         _ => false,

@@ -1,5 +1,5 @@
-//! Purpose: express secondary induction variables by the loop's own one, which removes loop-carried dependences: loads can be
-//! prefetched, and value ranges are known.
+//! Purpose: compute secondary induction variables from the loop's induction variable. This removes loop-carried dependences, so
+//! loads can be prefetched and value ranges are known.
 //! Requires: `.aa`; a loop-carried integer or pointer, unused after the loop, to which every iteration adds the same number.
 //! Establishes: such values are affine functions of the loop's induction variable.
 //! Preserves: values, including wrapping.
@@ -21,19 +21,20 @@ pub(super) fn run(function: &mut Function) -> usize {
     for op in edit.order() {
         if let Op::Core(Core::For { lower, step, init, body, .. }) = edit.function.body.ops[op].kind.clone() {
             let block = edit.function.body.block_of(body);
-            let counters = counters(&edit, op, &init, block);
-            for counter in counters {
-                from_loop_counter(&mut edit, block, [lower, step], counter);
+            let variables = secondary_induction_variables(&edit, op, &init, block);
+            for variable in variables {
+                replace_by_affine_function(&mut edit, block, [lower, step], variable);
             }
         }
     }
     edit.finish()
 }
 
-struct Counter {
+/// A secondary induction variable: a loop-carried value to which every iteration adds the same number.
+struct InductionVariable {
     arg: Value,
     init: Value,
-    by: Increment,
+    increment: Increment,
 }
 
 /// The increment of all elements per iteration: a constant with its width, or a loop-invariant integer.
@@ -43,47 +44,47 @@ enum Increment {
     Scalar(Value),
 }
 
-fn counters(edit: &Edit<'_>, op: OpId, init: &[Value], block: Block) -> Vec<Counter> {
+fn secondary_induction_variables(edit: &Edit<'_>, op: OpId, init: &[Value], block: Block) -> Vec<InductionVariable> {
     let body = &edit.function.body;
     let args = &body.blocks[block].args;
     let results = &body.ops[op].results;
-    let Some(nexts) = only_continue(edit, block) else { return Vec::new() };
-    let inside: BTreeSet<OpId> = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect();
-    let counter = |i: usize| {
+    let Some(next_values) = operands_of_only_continue(edit, block) else { return Vec::new() };
+    let loop_ops: BTreeSet<OpId> = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect();
+    let variable = |i: usize| {
         let arg = args[i + 1];
-        let by = match body.defining_op(nexts[i]).map(|op| &body.ops[op].kind)? {
+        let by = match body.defining_op(next_values[i]).map(|op| &body.ops[op].kind)? {
             Op::Core(Core::Binary { kind: Binary::AddI { .. }, lhs, rhs }) if *lhs == arg => *rhs,
             Op::Core(Core::Binary { kind: Binary::AddI { .. }, lhs, rhs }) if *rhs == arg => *lhs,
             Op::Core(Core::Offset { ptr, offset }) if *ptr == arg => *offset,
             _ => return None,
         };
-        let by = increment(edit, by, &inside)?;
-        // Narrower integers are not used for addresses.
+        let by = loop_invariant_increment(edit, by, &loop_ops)?;
+        // Programs compute no addresses with narrower integers.
         let is_wide = body.ty(arg).tile()?.0.bits() >= 8;
-        (is_wide && !edit.is_used(results[i])).then_some(Counter { arg, init: init[i], by })
+        (is_wide && !edit.is_used(results[i])).then_some(InductionVariable { arg, init: init[i], increment: by })
     };
-    (0..init.len()).filter_map(counter).collect()
+    (0..init.len()).filter_map(variable).collect()
 }
 
 /// The increment of all elements, if it is the same in every iteration.
-fn increment(edit: &Edit<'_>, by: Value, inside: &BTreeSet<OpId>) -> Option<Increment> {
+fn loop_invariant_increment(edit: &Edit<'_>, by: Value, loop_ops: &BTreeSet<OpId>) -> Option<Increment> {
     if let Some(number) = edit.splat(by) {
         let bits = edit.ty(by).tile()?.0.bits();
         return Some(Increment::Constant { number, bits });
     }
-    let scalar = match edit.made_by(by) {
+    let scalar = match edit.defining_core(by) {
         Some(Core::Broadcast { x }) => x,
         _ => by,
     };
     let from_outside = match edit.function.body.defining_op(scalar) {
-        Some(op) => !inside.contains(&op),
+        Some(op) => !loop_ops.contains(&op),
         None => edit.function.params().contains(&scalar),
     };
     (from_outside && edit.ty(scalar).tile()?.1.is_empty()).then_some(Increment::Scalar(scalar))
 }
 
 /// The operands of the loop's only `continue`, if no iteration ends early.
-fn only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
+fn operands_of_only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     let body = &edit.function.body;
     let mut blocks = vec![block];
     let mut found = None;
@@ -102,9 +103,9 @@ fn only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     found
 }
 
-/// Replaces an induction variable by its init plus the increments of the past iterations. The step must be constant, so that the
-/// division by it is cheap.
-fn from_loop_counter(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2], counter: Counter) {
+/// Replaces a secondary induction variable by its init plus the increments of the past iterations. The step must be constant, so
+/// that the division by it is cheap.
+fn replace_by_affine_function(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2], variable: InductionVariable) {
     let body = &edit.function.body;
     let (first, iv) = (body.blocks[block].ops[0], body.blocks[block].args[0]);
     let Some(step) = edit.splat(step) else { return };
@@ -113,63 +114,63 @@ fn from_loop_counter(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2
     if !is_positive {
         return;
     }
-    let mut passed = Passed { edit, first, value: iv };
-    if passed.edit.splat(lower) != Some(0) && !common::fault_injected("aa.counter") {
-        passed.value = passed.binary(Binary::SubI { overflow: WRAPS }, iv, lower);
+    let mut progress = LoopProgress { edit, first, value: iv };
+    if progress.edit.splat(lower) != Some(0) && !common::fault_injected("aa.counter") {
+        progress.value = progress.binary(Binary::SubI { overflow: WRAPS }, iv, lower);
     }
-    let value = passed.since(counter.init, step, counter.by);
-    edit.forward(counter.arg, value);
+    let value = progress.value_of_variable(variable.init, step, variable.increment);
+    edit.forward(variable.arg, value);
 }
 
 const WRAPS: Overflow = Overflow::None;
 
 /// The progress of a loop: its induction variable minus its lower bound.
-struct Passed<'a, 'b> {
+struct LoopProgress<'a, 'b> {
     edit: &'a mut Edit<'b>,
     /// The first op of an iteration, before which new ops are inserted.
     first: OpId,
     value: Value,
 }
 
-impl Passed<'_, '_> {
-    /// The value of an induction variable with this init, in a loop with this step.
-    fn since(mut self, init: Value, step: u64, by: Increment) -> Value {
+impl LoopProgress<'_, '_> {
+    /// The value of a secondary induction variable with this init, in a loop with this step.
+    fn value_of_variable(mut self, init: Value, step: u64, by: Increment) -> Value {
         let ty = self.edit.ty(init).clone();
-        let (elem, shape) = ty.tile().expect("what grows is a tile");
+        let (elem, shape) = ty.tile().expect("an induction variable is a tile");
         // Addresses and their offsets have 64 bits.
         let is_pointer = elem.scalar().is_none();
         let scalar = if is_pointer { Scalar::I64 } else { elem.carrier() };
-        let mut grown = self.grown(step, by, scalar);
+        let mut total_increment = self.total_increment(step, by, scalar);
         let starts_at_zero = !is_pointer && self.edit.splat(init) == Some(0);
         if !shape.is_empty() {
             let wide = Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() };
-            grown = self.edit.insert(self.first, Core::Broadcast { x: grown }, wide);
+            total_increment = self.edit.insert(self.first, Core::Broadcast { x: total_increment }, wide);
         }
         if is_pointer {
-            return self.edit.insert(self.first, Core::Offset { ptr: init, offset: grown }, ty);
+            return self.edit.insert(self.first, Core::Offset { ptr: init, offset: total_increment }, ty);
         }
         if starts_at_zero || common::fault_injected("aa.start") {
-            return grown;
+            return total_increment;
         }
-        self.binary(Binary::AddI { overflow: WRAPS }, grown, init)
+        self.binary(Binary::AddI { overflow: WRAPS }, total_increment, init)
     }
 
     /// The sum of the increments of past iterations, in this type.
-    fn grown(&mut self, step: u64, by: Increment, scalar: Scalar) -> Value {
-        let own = self.edit.ty(self.value).tile().map(|(elem, _)| elem.carrier());
-        if own == Some(scalar) && matches!(by, Increment::Constant { number, .. } if number == step) {
+    fn total_increment(&mut self, step: u64, by: Increment, scalar: Scalar) -> Value {
+        let induction_type = self.edit.ty(self.value).tile().map(|(elem, _)| elem.carrier());
+        if induction_type == Some(scalar) && matches!(by, Increment::Constant { number, .. } if number == step) {
             return self.value;
         }
         let iterations = self.iterations(step);
-        let iterations = self.converted(iterations, Signedness::Unsigned, scalar);
+        let iterations = self.convert_scalar(iterations, Signedness::Unsigned, scalar);
         match by {
             Increment::Constant { number: 1, .. } => iterations,
             Increment::Constant { number, bits } => {
                 let number = ((number << (64 - bits)) as i64 >> (64 - bits)) as u64 & scalar.mask();
-                self.with_number(Binary::MulI { overflow: WRAPS }, iterations, number)
+                self.binary_with_constant(Binary::MulI { overflow: WRAPS }, iterations, number)
             }
             Increment::Scalar(by) => {
-                let by = self.converted(by, Signedness::Signed, scalar);
+                let by = self.convert_scalar(by, Signedness::Signed, scalar);
                 self.binary(Binary::MulI { overflow: WRAPS }, iterations, by)
             }
         }
@@ -181,11 +182,11 @@ impl Passed<'_, '_> {
             return self.value;
         }
         let kind = Binary::DivI { signedness: Signedness::Unsigned, rounding: Rounding::Zero };
-        self.with_number(kind, self.value, step)
+        self.binary_with_constant(kind, self.value, step)
     }
 
     /// Converts a scalar to another type, with wrapping.
-    fn converted(&mut self, x: Value, signedness: Signedness, to: Scalar) -> Value {
+    fn convert_scalar(&mut self, x: Value, signedness: Signedness, to: Scalar) -> Value {
         let from = self.edit.ty(x).tile().map_or(to, |(elem, _)| elem.carrier());
         let kind = match from.bits().cmp(&to.bits()) {
             Ordering::Equal => return x,
@@ -201,7 +202,7 @@ impl Passed<'_, '_> {
         self.edit.insert(self.first, Core::Binary { kind, lhs, rhs }, ty)
     }
 
-    fn with_number(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
+    fn binary_with_constant(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
         let ty = self.edit.ty(lhs).clone();
         let rhs = self.edit.insert(self.first, Core::Constant { value: Dense::Splat(number) }, ty);
         self.binary(kind, lhs, rhs)

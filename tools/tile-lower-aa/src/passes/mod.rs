@@ -21,25 +21,25 @@ use common::Pass;
 use tileaa::{Function, Module};
 
 pub const PASSES: &[Pass<File<Module>>] = &[
-    Pass { name: "fold", run: |file| each(file, "fold", "Folded", fold::run) },
-    Pass { name: "hoist", run: |file| each(file, "hoist", "Hoisted", hoist::run) },
-    Pass { name: "induction", run: |file| each(file, "induction", "Counted", induction::run) },
-    Pass { name: "use-facts", run: |file| each(file, "use-facts", "Decided", facts::run) },
-    Pass { name: "shrink", run: |file| each(file, "shrink", "Shrunk", shrink::run) },
-    Pass { name: "refold", run: |file| each(file, "refold", "Folded", fold::run) },
-    Pass { name: "duplicates", run: |file| each(file, "duplicates", "Shared", duplicates::run) },
-    Pass { name: "hoist-rest", run: |file| each(file, "hoist-rest", "Hoisted", hoist::run) },
-    Pass { name: "promise", run: |file| each(file, "promise", "CannotWrap", promise::run) },
-    Pass { name: "dead", run: |file| each(file, "dead", "Removed", dead::run) },
+    Pass { name: "fold", run: |file| run_on_functions(file, "fold", "Folded", fold::run) },
+    Pass { name: "hoist", run: |file| run_on_functions(file, "hoist", "Hoisted", hoist::run) },
+    Pass { name: "induction", run: |file| run_on_functions(file, "induction", "Counted", induction::run) },
+    Pass { name: "use-facts", run: |file| run_on_functions(file, "use-facts", "Decided", facts::run) },
+    Pass { name: "shrink", run: |file| run_on_functions(file, "shrink", "Shrunk", shrink::run) },
+    Pass { name: "refold", run: |file| run_on_functions(file, "refold", "Folded", fold::run) },
+    Pass { name: "duplicates", run: |file| run_on_functions(file, "duplicates", "Shared", duplicates::run) },
+    Pass { name: "hoist-rest", run: |file| run_on_functions(file, "hoist-rest", "Hoisted", hoist::run) },
+    Pass { name: "promise", run: |file| run_on_functions(file, "promise", "CannotWrap", promise::run) },
+    Pass { name: "dead", run: |file| run_on_functions(file, "dead", "Removed", dead::run) },
 ];
 
 /// The pass of `--check-bounds`, which runs before optimisation.
 pub const CHECK_BOUNDS: &[Pass<File<Module>>] = &[Pass { name: "check-bounds", run: check_bounds::run }];
 
 /// Writes the table of facts. It runs last, because the table refers to value ids.
-pub const RECORD: &[Pass<File<Module>>] = &[Pass { name: "facts", run: record }];
+pub const RECORD: &[Pass<File<Module>>] = &[Pass { name: "facts", run: record_facts }];
 
-fn record(file: &mut File<Module>) -> Result<()> {
+fn record_facts(file: &mut File<Module>) -> Result<()> {
     for function in &mut file.payload.functions {
         function.attrs.facts = tileaa::facts::table(function);
     }
@@ -47,7 +47,7 @@ fn record(file: &mut File<Module>) -> Result<()> {
 }
 
 /// Runs a pass on every function and logs the number of changes.
-fn each(file: &mut File<Module>, pass: &str, name: &str, run: fn(&mut Function) -> usize) -> Result<()> {
+fn run_on_functions(file: &mut File<Module>, pass: &str, name: &str, run: fn(&mut Function) -> usize) -> Result<()> {
     for function in &mut file.payload.functions {
         let count = run(function);
         if count > 0 {

@@ -11,31 +11,31 @@ use tileaa::{Function, Op};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let facts = Facts::of(function);
-    let promises: Vec<_> = function
+    let flagged_ops: Vec<_> = function
         .body
         .ops
         .iter()
         .filter_map(|(op, node)| match &node.kind {
             Op::Core(Core::Binary { kind, lhs, rhs }) => {
                 let (elem, _) = function.body.ty(*lhs).tile()?;
-                let kind = promised(&facts, *kind, elem, *lhs, *rhs)?;
+                let kind = with_no_wrap_flag(&facts, *kind, elem, *lhs, *rhs)?;
                 Some((op, Core::Binary { kind, lhs: *lhs, rhs: *rhs }))
             }
             _ => None,
         })
         .collect();
     let mut edit = Edit::new(function);
-    promises.into_iter().for_each(|(op, core)| edit.become_op(op, core));
+    flagged_ops.into_iter().for_each(|(op, core)| edit.become_op(op, core));
     edit.finish()
 }
 
-/// The op with the strongest provable no-wrap flag, if it has none yet.
-fn promised(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value) -> Option<Binary> {
+/// The operation with the strongest no-wrap flag that facts prove; none if it already has a flag or facts prove none.
+fn with_no_wrap_flag(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value) -> Option<Binary> {
     let (l, r) = (facts.range(lhs), facts.range(rhs));
     let none = Overflow::None;
-    let (exact, remake): (_, fn(Overflow) -> Binary) = match kind {
+    let (exact, with_overflow): (_, fn(Overflow) -> Binary) = match kind {
         Binary::AddI { overflow } if overflow == none => {
-            if shares_no_bit(facts, lhs, rhs) || shares_no_bit(facts, rhs, lhs) {
+            if have_disjoint_bits(facts, lhs, rhs) || have_disjoint_bits(facts, rhs, lhs) {
                 return Some(Binary::AddI { overflow: Overflow::NoWrap });
             }
             (l.0.checked_add(r.0).zip(l.1.checked_add(r.1)), |overflow| Binary::AddI { overflow })
@@ -51,12 +51,13 @@ fn promised(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value)
     if low < full.0 || high > full.1 {
         return None;
     }
-    let is_unsigned_too = l.0 >= 0 && r.0 >= 0 && low >= 0;
-    Some(remake(if is_unsigned_too { Overflow::NoWrap } else { Overflow::NoSignedWrap }))
+    let is_unsigned_safe = l.0 >= 0 && r.0 >= 0 && low >= 0;
+    Some(with_overflow(if is_unsigned_safe { Overflow::NoWrap } else { Overflow::NoSignedWrap }))
 }
 
-/// Whether a number has zeros wherever the other, non-negative one may have bits, so that the addition has no carry.
-fn shares_no_bit(facts: &Facts<'_>, aligned: Value, small: Value) -> bool {
+/// Returns whether each bit that may be set in `small` is zero in `aligned`, so that the addition has no carry. `small` must not be
+/// negative.
+fn have_disjoint_bits(facts: &Facts<'_>, aligned: Value, small: Value) -> bool {
     let (low, high) = facts.range(small);
     low >= 0 && (high as u64) < facts.divisor(aligned)
 }

@@ -19,13 +19,13 @@ pub(super) fn run(function: &mut Function) -> usize {
             && core.is_elementwise()
             && !matches!(core, Core::Assume { .. })
         {
-            shrink(&mut edit, op, core);
+            apply_before_broadcast(&mut edit, op, core);
         }
     }
     edit.finish()
 }
 
-fn shrink(edit: &mut Edit<'_>, op: OpId, core: Core) {
+fn apply_before_broadcast(edit: &mut Edit<'_>, op: OpId, core: Core) {
     let result = edit.function.body.result(op);
     let Type::Tile { elem, shape } = edit.ty(result).clone() else { return };
     if shape.iter().all(|extent| *extent == 1) {
@@ -33,17 +33,17 @@ fn shrink(edit: &mut Edit<'_>, op: OpId, core: Core) {
     }
     let operands = core.operands();
     let Some(sources) = operands.iter().map(|operand| source(edit, *operand)).collect::<Option<Vec<_>>>() else { return };
-    let small = common_shape(&sources, shape.len());
-    if small == shape {
+    let small_shape = common_shape(&sources, shape.len());
+    if small_shape == shape {
         return;
     }
     let mut core = core;
     let mut sources = sources.into_iter();
     core.for_each_operand_mut(&mut |operand| {
         let source = sources.next().expect("there is a source for each operand");
-        *operand = resized(edit, op, *operand, source, &small);
+        *operand = broadcast_to(edit, op, *operand, source, &small_shape);
     });
-    let value = edit.insert(op, core, Type::Tile { elem, shape: small });
+    let value = edit.insert(op, core, Type::Tile { elem, shape: small_shape });
     edit.become_op(op, Core::Broadcast { x: value });
 }
 
@@ -54,14 +54,14 @@ enum Source {
 }
 
 fn source(edit: &Edit<'_>, operand: Value) -> Option<Source> {
-    match edit.made_by(operand)? {
+    match edit.defining_core(operand)? {
         Core::Broadcast { x } => Some(Source::Tile(x, edit.ty(x).tile()?.1.clone())),
         Core::Constant { value: Dense::Splat(bits) } => Some(Source::Splat(bits)),
         _ => None,
     }
 }
 
-/// The smallest shape that broadcasts of all sources fit: a scalar if all sources are scalars.
+/// The smallest shape to which all sources can be broadcast: a scalar if all sources are scalars.
 fn common_shape(sources: &[Source], rank: usize) -> Shape {
     let shapes: Vec<&Shape> = sources
         .iter()
@@ -76,12 +76,13 @@ fn common_shape(sources: &[Source], rank: usize) -> Shape {
     (0..rank).map(|dim| shapes.iter().map(|shape| shape[dim]).max().unwrap_or(1)).collect()
 }
 
-fn resized(edit: &mut Edit<'_>, op: OpId, operand: Value, source: Source, small: &Shape) -> Value {
+/// Broadcasts the source of an operand to a smaller shape than the operand has.
+fn broadcast_to(edit: &mut Edit<'_>, op: OpId, operand: Value, source: Source, small_shape: &Shape) -> Value {
     let Some((elem, _)) = edit.ty(operand).tile() else { return operand };
-    let ty = Type::Tile { elem, shape: small.clone() };
+    let ty = Type::Tile { elem, shape: small_shape.clone() };
     match source {
         Source::Splat(bits) => edit.insert(op, Core::Constant { value: Dense::Splat(bits) }, ty),
-        Source::Tile(value, shape) if shape == *small => value,
+        Source::Tile(value, shape) if shape == *small_shape => value,
         Source::Tile(value, _) => edit.insert(op, Core::Broadcast { x: value }, ty),
     }
 }

@@ -11,13 +11,13 @@ use core_dialect::tile::ViewKind;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
-/// The first ordered pair of accesses whose order a cluster would not keep.
-pub(super) fn broken(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpId)> {
+/// The first pair of accesses that tokens order and that different CTAs of a cluster could execute in another order.
+pub(super) fn violated_pair(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpId)> {
     let function = forms.function;
-    let before = before(function, flow);
+    let preceding = preceding_accesses(function, flow);
     let none = BTreeSet::new();
     for (op, token) in accesses(function) {
-        for &earlier in token.and_then(|token| before.get(&token)).unwrap_or(&none) {
+        for &earlier in token.and_then(|token| preceding.get(&token)).unwrap_or(&none) {
             let writes = [earlier, op].into_iter().any(|op| writes(function, op));
             if writes && !(part(forms, op).is_some() && part(forms, op) == part(forms, earlier)) {
                 return Some((earlier, op));
@@ -43,35 +43,35 @@ pub(super) fn accesses(function: &Function) -> Vec<(OpId, Option<Value>)> {
 }
 
 /// The accesses that each token orders before its users.
-fn before(function: &Function, flow: &Flow) -> BTreeMap<Value, BTreeSet<OpId>> {
+fn preceding_accesses(function: &Function, flow: &Flow) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let is_token = |value: &Value| *body.ty(*value) == Type::Token;
-    let mut before: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
-    let mut passes: Vec<(Value, Value)> = Vec::new();
+    let mut preceding: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
+    let mut edges: Vec<(Value, Value)> = Vec::new();
     for op in body.walk(function.region) {
         let node = &body.ops[op];
         if !node.kind.regions().is_empty() {
             continue;
         }
         for &token in node.results.iter().filter(|value| is_token(value)) {
-            before.entry(token).or_default().extend((!matches!(node.kind, Op::Core(_))).then_some(op));
-            passes.extend(node.kind.operands().into_iter().filter(is_token).map(|from| (from, token)));
+            preceding.entry(token).or_default().extend((!matches!(node.kind, Op::Core(_))).then_some(op));
+            edges.extend(node.kind.operands().into_iter().filter(is_token).map(|from| (from, token)));
         }
     }
     let carried = flow.sources.iter().filter(|(value, _)| is_token(value));
-    passes.extend(carried.flat_map(|(value, from)| from.iter().map(|from| (*from, *value))));
+    edges.extend(carried.flat_map(|(value, from)| from.iter().map(|from| (*from, *value))));
     let mut changed = true;
     while changed {
         changed = false;
-        for (from, to) in &passes {
-            let more = before.get(from).cloned().unwrap_or_default();
-            let known = before.entry(*to).or_default();
+        for (from, to) in &edges {
+            let more = preceding.get(from).cloned().unwrap_or_default();
+            let known = preceding.entry(*to).or_default();
             let count = known.len();
             known.extend(more);
             changed |= known.len() > count;
         }
     }
-    before
+    preceding
 }
 
 /// The part of memory that only one rank accesses.
@@ -94,13 +94,13 @@ fn part(forms: &Forms<'_>, op: OpId) -> Option<Part> {
         Op::LoadView { view, .. } | Op::StoreView { view, .. } => {
             let Type::View(ty) = body.ty(*view) else { return None };
             let Op::Core(Core::MakeView { memref }) = &body.ops[body.defining_op(*view)?].kind else { return None };
-            let whole = ty.kind == ViewKind::Partition;
-            whole.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / forms.parts))
+            let is_partition = ty.kind == ViewKind::Partition;
+            is_partition.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / forms.parts))
         }
-        // It is computed once, so it is equal in every access.
+        // If the entry block defines the pointers, they are the same in every execution.
         Op::Load { ptr, .. } | Op::Store { ptr, .. } => {
-            let once = body.blocks[forms.function.entry()].ops.contains(&body.defining_op(*ptr)?);
-            once.then_some(Part::Pointers(*ptr, dim))
+            let in_entry_block = body.blocks[forms.function.entry()].ops.contains(&body.defining_op(*ptr)?);
+            in_entry_block.then_some(Part::Pointers(*ptr, dim))
         }
         _ => None,
     }

@@ -1,8 +1,8 @@
 //! Purpose: divide a tile block among the 2 or 4 CTAs of a cluster (`num_cta_in_cga`, `--cluster`).
 //! Requires: `.aa`; no op that must execute once, and no token that orders accesses of different CTAs.
-//! Establishes: the function of one CTA, which computes the part of each store that its rank selects, and what this part depends
-//! on. Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA the least
-//! work: MMAs count first, then loads, then other ops.
+//! Establishes: the function of one CTA, which computes the part of each store that its rank selects, and the values on which this
+//! part depends. Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA
+//! the least work: MMAs count first, then loads, then other ops.
 //! Preserves: results; a function that clusters would slow down stays unchanged, with a remark.
 //! See also: Triton's `PlanCTA` (`CTASplitNum`); CUTLASS `ClusterShape`.
 
@@ -15,22 +15,22 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
 use common::options;
-use core_dialect::core_ops::{Core, Effect, RANKS};
+use core_dialect::core_ops::{CLUSTER_SIZES, Core, Effect};
 use core_dialect::rules::MiddleOp;
 use core_dialect::tile::element_count;
-pub(crate) use rewrite::{Makers, run as rewrite};
+pub(crate) use rewrite::{PartAssignment, run as rewrite};
 use std::collections::BTreeMap;
 use target_info::Feature;
 use tileaa::{Function, Op};
 use tileas::MmaAtom;
 use value_forms::{Flow, Form, Forms};
 
-/// The most loads and stores; their pairs are compared.
+/// Maximum loads and stores. Reason: all pairs are compared.
 const MAX_ACCESSES: usize = 256;
-/// The limit of a cluster's total work, in halves of one CTA's work.
+/// Maximum total work of a cluster, in halves of the work of one CTA.
 const MAX_WORK: u128 = 3;
-/// The least number of MMA columns, and of M rows of a part, for full tensor-core rate.
-const WIDE: u128 = 128;
+/// Minimum rows and columns of the MMAs of a part for full tensor-core rate.
+const FULL_RATE_EXTENT: u128 = 128;
 
 /// The function of one CTA of a cluster, or the unchanged function.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
@@ -47,13 +47,13 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     if function.attrs.cluster.is_some() {
         return Ok(function.clone());
     }
-    let shared = match (RANKS.contains(&requested_value), target.has(Feature::Clusters)) {
+    let divided = match (CLUSTER_SIZES.contains(&requested_value), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
-        (false, _) => Err(format!("clusters have {} or {} CTAs", RANKS[0], RANKS[1])),
-        _ if requested.is_some() => share_out(function, target, requested_value, true),
+        (false, _) => Err(format!("clusters have {} or {} CTAs", CLUSTER_SIZES[0], CLUSTER_SIZES[1])),
+        _ if requested.is_some() => divide_tile_block(function, target, requested_value, true),
         // If an author's four CTAs are not possible, two may be.
-        _ => share_out(function, target, requested_value, false).or_else(|why| match requested_value == RANKS[1] {
-            true => share_out(function, target, RANKS[0], false).map_err(|_| why),
+        _ => divide_tile_block(function, target, requested_value, false).or_else(|why| match requested_value == CLUSTER_SIZES[1] {
+            true => divide_tile_block(function, target, CLUSTER_SIZES[0], false).map_err(|_| why),
             false => Err(why),
         }),
     };
@@ -69,16 +69,16 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
             loc,
         });
     };
-    match shared {
-        Ok(shared) => {
-            let ranks = shared.attrs.cluster.unwrap_or(requested_value);
+    match divided {
+        Ok(divided) => {
+            let ranks = divided.attrs.cluster.unwrap_or(requested_value);
             let origin = if ranks == requested_value {
                 "as num_cta_in_cga requests".into()
             } else {
                 format!("where num_cta_in_cga is {requested_value}")
             };
             log(Outcome::Passed, format!("{ranks} CTAs of a cluster share each tile block, {origin}"));
-            Ok(shared)
+            Ok(divided)
         }
         Err(why) if requested.is_some() => {
             let message = format!("--cluster={requested_value}: this function cannot be divided: {why}");
@@ -91,18 +91,19 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     }
 }
 
-/// The function of one CTA, or why there is none. A user's request overrides profitability.
-fn share_out(function: &Function, target: Target, ranks: u32, requested: bool) -> std::result::Result<Function, String> {
+/// The function of one CTA of a cluster, or the reason against it. If the user requests clusters, profitability does not matter.
+fn divide_tile_block(function: &Function, target: Target, ranks: u32, requested: bool) -> std::result::Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = parted(function, target, &flow, ranks)?;
+    let forms = divided_forms(function, target, &flow, ranks)?;
     if let Some(loss) = Weights::of(function, target).loss(&forms).filter(|_| !requested) {
         return Err(loss.into());
     }
-    Ok(rewrite::run(&forms, &flow, Makers::ByRank))
+    Ok(rewrite::run(&forms, &flow, PartAssignment::ByRank))
 }
 
-/// The forms of all values if stores are divided into parts that are computed in any order; or why the function cannot be divided.
-pub(crate) fn parted<'a>(
+/// The forms of all values if every store is divided into parts that may execute in any order, or the reason why the function
+/// cannot be divided.
+pub(crate) fn divided_forms<'a>(
     function: &'a Function,
     target: Target,
     flow: &'a Flow,
@@ -115,8 +116,8 @@ pub(crate) fn parted<'a>(
     if cluster_token_order::accesses(function).len() > MAX_ACCESSES {
         return Err(format!("it has more than {MAX_ACCESSES} accesses"));
     }
-    let forms = choose(function, flow, &Weights::of(function, target), parts)?;
-    match cluster_token_order::broken(&forms, flow) {
+    let forms = divide_stores(function, flow, &Weights::of(function, target), parts)?;
+    match cluster_token_order::violated_pair(&forms, flow) {
         Some((first, second)) => {
             let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
             Err(format!("tokens order a '{second}' after a '{first}' that may be in another CTA's part"))
@@ -142,18 +143,23 @@ pub(crate) fn happens_once(op: &Op) -> bool {
 }
 
 /// Divides every store along the dimension that leaves a CTA the least work.
-fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights, parts: u32) -> std::result::Result<Forms<'a>, String> {
+fn divide_stores<'a>(
+    function: &'a Function,
+    flow: &'a Flow,
+    weights: &Weights,
+    parts: u32,
+) -> std::result::Result<Forms<'a>, String> {
     let mut forms = Forms::new(function, flow, parts);
     let accesses = cluster_token_order::accesses(function).into_iter().map(|(op, _)| op);
     let stores: Vec<OpId> = accesses.filter(|op| cluster_token_order::writes(function, *op)).collect();
     for &store in &stores {
         let (Op::StoreView { tile, .. } | Op::Store { value: tile, .. }) = &function.body.ops[store].kind else { continue };
         let extents = function.body.ty(*tile).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
-        let parted = (0..extents.len()).filter(|dim| extents[*dim] >= parts).filter_map(|dim| {
+        let divisions = (0..extents.len()).filter(|dim| extents[*dim] >= parts).filter_map(|dim| {
             let mut forms = forms.clone();
-            forms.store(store, dim).map(|()| forms)
+            forms.divide_store(store, dim).map(|()| forms)
         });
-        forms = parted.min_by_key(|forms| weights.work(forms)).ok_or("a store has no dimension to divide")?;
+        forms = divisions.min_by_key(|forms| weights.work(forms)).ok_or("a store has no dimension to divide")?;
     }
     if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
 }
@@ -165,14 +171,14 @@ type Work = [u128; 3];
 struct Weights {
     target: Target,
     iterations: BTreeMap<OpId, u32>,
-    /// The least number of rows of the target's MMAs.
+    /// Minimum rows of the tensor-core MMAs of the target.
     rows: u128,
 }
 
 impl Weights {
     /// Log2 of the assumed iterations of a loop, and its limit for nested loops.
-    const LOOP: u32 = 4;
-    const LOOPS: u32 = 40;
+    const LOOP_ITERATIONS_LOG2: u32 = 4;
+    const MAX_ITERATIONS_LOG2: u32 = 40;
 
     fn of(function: &Function, target: Target) -> Weights {
         let body = &function.body;
@@ -180,10 +186,10 @@ impl Weights {
         let mut blocks: Vec<(Block, u32)> = vec![(function.entry(), 0)];
         while let Some((block, depth)) = blocks.pop() {
             for &op in &body.blocks[block].ops {
-                iterations.insert(op, depth.min(Self::LOOPS));
+                iterations.insert(op, depth.min(Self::MAX_ITERATIONS_LOG2));
                 let kind = &body.ops[op].kind;
                 let inner = match kind {
-                    Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP,
+                    Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP_ITERATIONS_LOG2,
                     _ => depth,
                 };
                 // Bodies of reductions belong to their op.
@@ -199,7 +205,7 @@ impl Weights {
 
     /// The work of one CTA of a cluster.
     fn work(&self, forms: &Forms<'_>) -> Work {
-        self.sum(forms.function, forms.parts, |value| forms.passed(value).collect())
+        self.sum(forms.function, forms.parts, |value| forms.emitted_forms(value).collect())
     }
 
     /// The work of a CTA that computes each value in the given forms.
@@ -237,8 +243,8 @@ impl Weights {
     }
 
     /// Why a cluster would be slower than one CTA: each CTA repeats most of the work, or the cluster loads more bytes. More loads
-    /// are acceptable if MMA time hides them, or if the accumulator does not fit one CTA. TMA multicast of shared tiles counts as
-    /// no extra load if the MMAs of a part keep full rate.
+    /// are acceptable if the MMAs hide them, or if the accumulator does not fit one CTA. Tiles that TMA multicasts count as loaded
+    /// once if the MMAs of a part keep full rate.
     fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
         let ranks = u128::from(forms.parts);
@@ -248,18 +254,18 @@ impl Weights {
         if 2 * ranks * main(&part) > MAX_WORK * main(&whole) {
             return Some("each CTA would repeat most of the work");
         }
-        let in_quarters = forms.parts > RANKS[0];
-        let wide = self.are_wide(forms, if in_quarters { self.rows } else { WIDE });
+        let in_quarters = forms.parts > CLUSTER_SIZES[0];
+        let wide = self.are_wide(forms, if in_quarters { self.rows } else { FULL_RATE_EXTENT });
         if in_quarters && whole[0] > 0 && !wide {
             return Some("MMAs of a part are too narrow for full rate");
         }
         let fmas = self.rate(function)?;
         let copy = u128::from(perf_model::rates(self.target).copy);
-        let in_time = 3 * part[1] * fmas <= 2 * part[0] * copy;
-        let brought = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
-        let as_much = 8 * ranks * (part[1] - brought) <= 9 * whole[1];
+        let mmas_hide_loads = 3 * part[1] * fmas <= 2 * part[0] * copy;
+        let multicast_bytes = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
+        let loads_little_more = 8 * ranks * (part[1] - multicast_bytes) <= 9 * whole[1];
         let fits = self.accumulators(function) <= self.capacity();
-        (fits && !in_time && !as_much).then_some("the CTAs together would load more than one CTA")
+        (fits && !mmas_hide_loads && !loads_little_more).then_some("the CTAs together would load more than one CTA")
     }
 
     /// Bytes that all CTAs of a cluster load through views.
@@ -282,9 +288,9 @@ impl Weights {
             let wide = |form: Form| {
                 let extent = |dim: usize| u128::from(extents[dim] / if form == Form::Part(dim) { forms.parts } else { 1 });
                 let rank = extents.len();
-                rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= WIDE
+                rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= FULL_RATE_EXTENT
             };
-            forms.passed(accumulators).all(wide)
+            forms.emitted_forms(accumulators).all(wide)
         };
         let mmas = body.ops.values().filter(|node| matches!(node.kind, Op::Mma { .. } | Op::MmaScaled { .. }));
         by_tma && mmas.flat_map(|node| node.results.iter()).all(|accumulators| is_wide(*accumulators))

@@ -1,7 +1,7 @@
 //! Emits a function whose stores are divided: every value in all forms that its users need. A CTA of a cluster computes the part
 //! that its rank selects. Without a cluster, a CTA computes all parts in turn between any two loops and conditions.
 
-use super::value_forms::{Flow, Form, Forms, taken};
+use super::value_forms::{Flow, Form, Forms, operand_forms};
 use crate::tile_slicing::{Parts, index_limit};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Region, Value};
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// Which CTA computes the parts.
+/// The assignment of parts to CTAs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Makers {
+pub(crate) enum PartAssignment {
     /// Each CTA of a cluster computes one.
     ByRank,
     /// One CTA computes the ops of the first part, then those of the next.
@@ -30,7 +30,7 @@ enum Rank {
     Is(u32),
 }
 
-pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, makers: Makers) -> Function {
+pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) -> Function {
     let from = forms.function;
     let to = Function::new(&from.name, from.attrs.clone(), from.loc);
     let entry = to.entry();
@@ -41,13 +41,13 @@ pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, makers: Makers) -> Function {
         let value = rewriter.to.body.add_argument(entry, from.body.ty(param).clone());
         rewriter.made.insert((param, Form::Whole, 0), value);
     }
-    if makers == Makers::ByRank {
+    if assignment == PartAssignment::ByRank {
         let rank = rewriter.append(entry, Core::ClusterRank {}, Type::scalar(Scalar::I32), from.loc);
         rewriter.ranks = vec![Rank::Of(rank)];
         rewriter.to.attrs.cluster = Some(forms.parts);
     }
     for part in 0..rewriter.ranks.len() {
-        from.params().iter().for_each(|param| rewriter.number(*param, part, entry, from.loc));
+        from.params().iter().for_each(|param| rewriter.emit_part_index(*param, part, entry, from.loc));
     }
     rewriter.block(from.entry(), entry);
     base::text::compact(&rewriter.to)
@@ -69,60 +69,62 @@ impl ClusterRewriter<'_> {
     fn block(&mut self, from: Block, to: Block) {
         let mut rest = &self.from.body.blocks[from].ops[..];
         while !rest.is_empty() {
-            let straight = rest.iter().take_while(|op| !passes_on(&self.from.body.ops[**op].kind)).count();
+            let straight = rest.iter().take_while(|op| !is_control_flow(&self.from.body.ops[**op].kind)).count();
             for part in 0..self.ranks.len() {
-                rest[..straight].iter().for_each(|&op| self.op(op, part, to));
+                rest[..straight].iter().for_each(|&op| self.emit_op(op, part, to));
             }
             if let Some(&op) = rest.get(straight) {
-                self.passes_on(op, to);
+                self.emit_control_flow(op, to);
             }
             rest = &rest[rest.len().min(straight + 1)..];
         }
     }
 
     /// Emits a loop, a condition, a terminator or a grid dependency.
-    fn passes_on(&mut self, op: OpId, to: Block) {
+    fn emit_control_flow(&mut self, op: OpId, to: Block) {
         let node = &self.from.body.ops[op];
         match &node.kind {
-            Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => self.gives(op, values, to),
+            Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => {
+                self.emit_terminator(op, values, to)
+            }
             Op::Core(Core::Return {}) => {
                 self.to.body.append(to, node.kind.clone(), [], node.loc);
             }
-            Op::Core(Core::GridWait { .. } | Core::GridLaunch { .. }) => self.make(op, Form::Whole, 0, to),
-            _ => self.nested(op, to),
+            Op::Core(Core::GridWait { .. } | Core::GridLaunch { .. }) => self.emit_in_form(op, Form::Whole, 0, to),
+            _ => self.emit_region_op(op, to),
         }
         for part in 0..self.ranks.len() {
-            node.results.iter().for_each(|result| self.number(*result, part, to, node.loc));
+            node.results.iter().for_each(|result| self.emit_part_index(*result, part, to, node.loc));
         }
     }
 
     /// Emits an op in the forms that its users need: one part, and together with the first part the full value.
-    fn op(&mut self, op: OpId, part: usize, to: Block) {
+    fn emit_op(&mut self, op: OpId, part: usize, to: Block) {
         let (from, forms) = (self.from, self.forms);
         let node = &from.body.ops[op];
         match &node.kind {
-            Op::StoreView { .. } | Op::Store { .. } => self.make(op, forms.stores[&op], part, to),
-            Op::LoadView { token, .. } | Op::Load { token, .. } => self.load(op, *token, part, to),
+            Op::StoreView { .. } | Op::Store { .. } => self.emit_in_form(op, forms.stores[&op], part, to),
+            Op::LoadView { token, .. } | Op::Load { token, .. } => self.emit_load(op, *token, part, to),
             _ => {
                 let needed: std::collections::BTreeSet<Form> =
-                    node.results.iter().flat_map(|result| forms.passed(*result)).collect();
+                    node.results.iter().flat_map(|result| forms.emitted_forms(*result)).collect();
                 let needed = needed.into_iter().filter(|form| part == 0 || *form != Form::Whole);
-                needed.for_each(|form| self.make(op, form, part, to));
+                needed.for_each(|form| self.emit_in_form(op, form, part, to));
             }
         }
-        node.results.iter().for_each(|result| self.number(*result, part, to, node.loc));
+        node.results.iter().for_each(|result| self.emit_part_index(*result, part, to, node.loc));
     }
 
     /// Emits a load in every form that its users need. Its token joins the tokens of all of them.
-    fn load(&mut self, op: OpId, token: Option<Value>, part: usize, to: Block) {
+    fn emit_load(&mut self, op: OpId, token: Option<Value>, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let [tile, over] = node.results[..] else { unreachable!("a load results in a tile and a token") };
         let mut tokens = Vec::new();
-        for form in self.forms.passed(tile).filter(|form| part == 0 || *form != Form::Whole).collect::<Vec<_>>() {
-            self.make(op, form, part, to);
+        for form in self.forms.emitted_forms(tile).filter(|form| part == 0 || *form != Form::Whole).collect::<Vec<_>>() {
+            self.emit_in_form(op, form, part, to);
             tokens.extend(self.made.remove(&(over, Form::Whole, 0)));
         }
-        let needed = self.forms.passed(over).next().is_some();
+        let needed = self.forms.emitted_forms(over).next().is_some();
         let token = match (tokens.len(), token) {
             // If this CTA computes all parts, no op uses the token.
             _ if !needed || part > 0 => return,
@@ -134,10 +136,11 @@ impl ClusterRewriter<'_> {
         self.made.insert((over, Form::Whole, 0), token);
     }
 
-    /// Emits an op in one form, with operands as `taken` determines. Otherwise slices the full value.
-    fn make(&mut self, op: OpId, form: Form, part: usize, to: Block) {
+    /// Emits an op in one form, with operands in the forms that `operand_forms` returns. If the op has no such form, slices its
+    /// full results.
+    fn emit_in_form(&mut self, op: OpId, form: Form, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
-        let Some(given) = taken(self.from, op, form, self.forms.parts) else {
+        let Some(given) = operand_forms(self.from, op, form, self.forms.parts) else {
             let Form::Part(dim) = form else { unreachable!("a full value always has a form") };
             let tiles = node.results.iter().filter(|result| *self.from.body.ty(**result) != Type::Token);
             return tiles.for_each(|result| self.slice(*result, dim, part, to, node.loc));
@@ -156,8 +159,8 @@ impl ClusterRewriter<'_> {
         });
         if let (Op::Core(Core::Assume { fact, .. }), Form::Part(dim)) = (&mut kind, form) {
             let whole = self.shape(node.results[0]);
-            match parted_fact(fact, dim, whole[dim] / self.forms.parts) {
-                Some(parted) => *fact = parted,
+            match fact_of_part(fact, dim, whole[dim] / self.forms.parts) {
+                Some(part_fact) => *fact = part_fact,
                 None => {
                     let value = kind.operands()[0];
                     self.made.insert(key(node.results[0], form, part), value);
@@ -166,7 +169,7 @@ impl ClusterRewriter<'_> {
             }
         }
         let counts = matches!(kind, Op::Core(Core::Iota {}));
-        let types: Vec<Type> = node.results.iter().map(|result| self.parted(*result, form)).collect();
+        let types: Vec<Type> = node.results.iter().map(|result| self.part_type(*result, form)).collect();
         let new = self.to.body.append(to, kind, types, node.loc);
         regions.into_iter().for_each(|(from, to)| self.combination(from, to));
         for (old, new) in node.results.iter().zip(self.to.body.ops[new].results.clone()) {
@@ -186,13 +189,13 @@ impl ClusterRewriter<'_> {
             self.made.insert((arg, Form::Whole, 0), new);
         }
         for &op in &self.from.body.blocks[source].ops {
-            self.make(op, Form::Whole, 0, block);
+            self.emit_in_form(op, Form::Whole, 0, block);
         }
     }
 
     /// Adds the extents of all earlier parts to an iota.
     fn count_from_part(&mut self, iota: Value, form: Form, part: usize, to: Block, loc: Loc) {
-        let ty = self.parted(iota, form);
+        let ty = self.part_type(iota, form);
         let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };
         let scalar = Type::Tile { elem: *elem, shape: Shape::new() };
         let first = match self.ranks[part] {
@@ -219,23 +222,23 @@ impl ClusterRewriter<'_> {
         let zero = self.constant(0, &scalar, to, loc);
         let rank = self.rank_as(&scalar, part, to, loc);
         let indices = (0..self.shape(value).len()).map(|d| if d == dim { rank } else { zero }).collect();
-        let ty = self.parted(value, Form::Part(dim));
+        let ty = self.part_type(value, Form::Part(dim));
         let slice = self.append(to, Core::Extract { x: whole, indices }, ty, loc);
         self.made.insert((value, Form::Part(dim), part), slice);
     }
 
     /// Emits the tile index of a part, if needed, after the tile index of the full tile.
-    fn number(&mut self, value: Value, part: usize, to: Block, loc: Loc) {
-        if !self.forms.of(value).contains(&Form::Number) {
+    fn emit_part_index(&mut self, value: Value, part: usize, to: Block, loc: Loc) {
+        if !self.forms.of(value).contains(&Form::PartIndex) {
             return;
         }
         let (whole, ty) = (self.made[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let limit = index_limit(&self.facts, value, bits, self.forms.parts);
-        let mut parts = Parts { function: &mut self.to, count: self.forms.parts, loc, made: Vec::new() };
+        let mut parts = Parts { function: &mut self.to, count: self.forms.parts, loc, emitted: Vec::new() };
         let first = parts.first_index(whole, limit);
-        let made = std::mem::take(&mut parts.made);
-        self.to.body.blocks[to].ops.extend(made);
+        let emitted = std::mem::take(&mut parts.emitted);
+        self.to.body.blocks[to].ops.extend(emitted);
         let number = match self.ranks[part] {
             Rank::Is(0) => first,
             _ => {
@@ -244,11 +247,11 @@ impl ClusterRewriter<'_> {
                 self.append(to, plus, ty, loc)
             }
         };
-        self.made.insert((value, Form::Number, part), number);
+        self.made.insert((value, Form::PartIndex, part), number);
     }
 
     /// Emits a condition or a loop that forwards each value in every form that its users need.
-    fn nested(&mut self, op: OpId, to: Block) {
+    fn emit_region_op(&mut self, op: OpId, to: Block) {
         let node = &self.from.body.ops[op];
         let mut kind = node.kind.clone();
         let mut regions = Vec::new();
@@ -262,17 +265,17 @@ impl ClusterRewriter<'_> {
             Op::Core(Core::If { cond, .. }) => *cond = whole(self, *cond),
             Op::Core(Core::For { lower, upper, step, init, .. }) => {
                 [&mut *lower, upper, step].into_iter().for_each(|bound| *bound = whole(self, *bound));
-                *init = self.passed(&node.results, init);
+                *init = self.values_in_forms(&node.results, init);
             }
             Op::Core(Core::Loop { init, .. }) => {
                 let Op::Core(Core::Loop { body, .. }) = &node.kind else { unreachable!("a copy of it") };
                 let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
-                *init = self.passed(&args, init);
+                *init = self.values_in_forms(&args, init);
             }
             _ => unreachable!("only conditions and loops are nested"),
         }
-        let results = self.slots(&node.results);
-        let types: Vec<Type> = results.iter().map(|(value, form, _)| self.parted(*value, *form)).collect();
+        let results = self.required_forms(&node.results);
+        let types: Vec<Type> = results.iter().map(|(value, form, _)| self.part_type(*value, *form)).collect();
         let new = self.to.body.append(to, kind, types, node.loc);
         for (from, to) in regions {
             let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
@@ -289,28 +292,28 @@ impl ClusterRewriter<'_> {
         let args = &self.from.body.blocks[from].args;
         let counts = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
         let counter = args.iter().take(counts).map(|counter| (*counter, Form::Whole, 0));
-        for (value, form, part) in counter.chain(self.slots(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
-            let ty = self.parted(value, form);
+        for (value, form, part) in counter.chain(self.required_forms(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
+            let ty = self.part_type(value, form);
             let new = self.to.body.add_argument(to, ty);
             self.made.insert((value, form, part), new);
         }
         for part in 0..self.ranks.len() {
-            args.iter().for_each(|arg| self.number(*arg, part, to, loc));
+            args.iter().for_each(|arg| self.emit_part_index(*arg, part, to, loc));
         }
     }
 
     /// Emits a terminator whose operands have the forms of its receivers.
-    fn gives(&mut self, op: OpId, values: &[Value], to: Block) {
+    fn emit_terminator(&mut self, op: OpId, values: &[Value], to: Block) {
         let body = &self.from.body;
         let node = &body.ops[op];
         let target = self.flow.target[&op];
-        let takers = match (&node.kind, &body.ops[target].kind) {
+        let receivers = match (&node.kind, &body.ops[target].kind) {
             (Op::Core(Core::Continue { .. }), Op::Core(Core::Loop { body: region, .. })) => {
                 body.blocks[body.block_of(*region)].args.clone()
             }
             _ => body.ops[target].results.to_vec(),
         };
-        let values = self.passed(&takers, values);
+        let values = self.values_in_forms(&receivers, values);
         let kind = match &node.kind {
             Op::Core(Core::Yield { .. }) => Core::Yield { values },
             Op::Core(Core::Continue { .. }) => Core::Continue { values },
@@ -321,14 +324,16 @@ impl ClusterRewriter<'_> {
     }
 
     /// The forms of each value that its users need, with one entry for each part that this CTA computes.
-    fn slots(&self, takers: &[Value]) -> Vec<(Value, Form, usize)> {
+    fn required_forms(&self, receivers: &[Value]) -> Vec<(Value, Form, usize)> {
         let parts = |form: Form| 0..if form == Form::Whole { 1 } else { self.ranks.len() };
-        let forms = takers.iter().flat_map(|taker| self.forms.passed(*taker).map(|form| (*taker, form)));
-        forms.flat_map(|(taker, form)| parts(form).map(move |part| (taker, form, part))).collect()
+        let forms = receivers.iter().flat_map(|receiver| self.forms.emitted_forms(*receiver).map(|form| (*receiver, form)));
+        forms.flat_map(|(receiver, form)| parts(form).map(move |part| (receiver, form, part))).collect()
     }
-    fn passed(&self, takers: &[Value], values: &[Value]) -> Vec<Value> {
-        let each = takers.iter().zip(values);
-        let slots = each.flat_map(|(taker, value)| self.slots(&[*taker]).into_iter().map(|(_, form, part)| (*value, form, part)));
+    fn values_in_forms(&self, receivers: &[Value], values: &[Value]) -> Vec<Value> {
+        let each = receivers.iter().zip(values);
+        let slots = each.flat_map(|(receiver, value)| {
+            self.required_forms(&[*receiver]).into_iter().map(|(_, form, part)| (*value, form, part))
+        });
         slots.map(|slot| self.made[&slot]).collect()
     }
 
@@ -355,7 +360,7 @@ impl ClusterRewriter<'_> {
         self.to.body.result(op)
     }
     /// The type of a value in a form.
-    fn parted(&self, value: Value, form: Form) -> Type {
+    fn part_type(&self, value: Value, form: Form) -> Type {
         let mut ty = self.from.body.ty(value).clone();
         let Form::Part(dim) = form else { return ty };
         match &mut ty {
@@ -376,7 +381,7 @@ fn key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
 }
 
 /// Whether an op forwards values to another block, or orders all ops before and after it.
-fn passes_on(op: &Op) -> bool {
+fn is_control_flow(op: &Op) -> bool {
     matches!(
         op,
         Op::Core(
@@ -393,8 +398,9 @@ fn passes_on(op: &Op) -> bool {
     )
 }
 
-/// The fact that holds for each part of a tile, with this extent along a dimension; none if parts cut the runs of the fact.
-fn parted_fact(fact: &Fact, dim: usize, extent: u32) -> Option<Fact> {
+/// The fact that holds for each part of a tile, with this extent along a dimension. `None` if a part boundary is inside a run of
+/// the fact.
+fn fact_of_part(fact: &Fact, dim: usize, extent: u32) -> Option<Fact> {
     let extent = i64::from(extent);
     match fact {
         Fact::DivBy { every: Some(every), along: Some(along), .. }

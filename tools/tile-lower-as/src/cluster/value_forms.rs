@@ -18,13 +18,13 @@ pub(crate) enum Form {
     Whole,
     /// The part along this dimension, in the order of ranks.
     Part(usize),
-    /// For a tile index: the index of the part's tile.
-    Number,
+    /// The tile index of a part. The value itself is the tile index of the full tile.
+    PartIndex,
 }
 
-type Given = SmallVec<[Form; 4]>;
+type OperandForms = SmallVec<[Form; 4]>;
 
-/// The least width of a tile index, so that indices of parts fit it: 32 bits cover all of memory.
+/// Minimum width of a tile index in bits, so that the indices of parts fit it: 32 bits cover all of memory.
 const NUMBER_BITS: u32 = 32;
 
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl<'a> Forms<'a> {
                 _ => {}
             }
         }
-        forms.settle();
+        forms.propagate();
         forms
     }
 
@@ -71,17 +71,18 @@ impl<'a> Forms<'a> {
     }
 
     /// The forms in which a value crosses blocks. The tile index of a part is derived from the full index where users need it.
-    pub(crate) fn passed(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
-        self.of(value).iter().copied().filter(|form| *form != Form::Number)
+    pub(crate) fn emitted_forms(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
+        self.of(value).iter().copied().filter(|form| *form != Form::PartIndex)
     }
 
-    /// Divides a store along a dimension. Returns none if that is not possible.
-    pub(crate) fn store(&mut self, op: OpId, dim: usize) -> Option<()> {
+    /// Divides a store along a dimension, and propagates the forms to the values on which it depends. `None` if the store cannot be
+    /// divided.
+    pub(crate) fn divide_store(&mut self, op: OpId, dim: usize) -> Option<()> {
         let kind = &self.function.body.ops[op].kind;
-        let given = taken(self.function, op, Form::Part(dim), self.parts)?;
+        let given = operand_forms(self.function, op, Form::Part(dim), self.parts)?;
         kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form));
         self.stores.insert(op, Form::Part(dim));
-        self.settle();
+        self.propagate();
         Some(())
     }
 
@@ -91,33 +92,33 @@ impl<'a> Forms<'a> {
         }
     }
 
-    fn settle(&mut self) {
+    fn propagate(&mut self) {
         while let Some((value, form)) = self.work.pop() {
-            if form == Form::Number {
+            if form == Form::PartIndex {
                 self.need(value, Form::Whole);
                 continue;
             }
-            for same in self.flow.sources.get(&value).into_iter().flatten() {
-                self.need(*same, form);
+            for source in self.flow.sources.get(&value).into_iter().flatten() {
+                self.need(*source, form);
             }
             let Def::Result { op, .. } = self.function.body.values[value].def else { continue };
-            self.result(op, value, form);
+            self.need_operands(op, value, form);
         }
     }
 
-    /// Requires the operand forms that give a result in a form.
-    fn result(&mut self, op: OpId, value: Value, form: Form) {
+    /// Adds the operand forms that an op needs to compute a result in a form.
+    fn need_operands(&mut self, op: OpId, value: Value, form: Form) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
         if matches!(kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
             return;
         }
-        if *body.ty(value) == Type::Token && kind.given().is_none() && !matches!(kind, Op::Core(_)) {
-            // For the token of an access, the access has the operand forms of its tile.
+        if *body.ty(value) == Type::Token && kind.forwarded_values().is_none() && !matches!(kind, Op::Core(_)) {
+            // The operands of an access get their forms from its tile. Its token only needs the token operands.
             let tokens = kind.operands().into_iter().filter(|operand| *body.ty(*operand) == Type::Token);
             return tokens.for_each(|token| self.need(token, Form::Whole));
         }
-        match taken(self.function, op, form, self.parts) {
+        match operand_forms(self.function, op, form, self.parts) {
             Some(given) => kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form)),
             None => self.need(value, Form::Whole),
         }
@@ -140,29 +141,29 @@ impl Flow {
         let mut flow = Flow { sources: BTreeMap::new(), target: BTreeMap::new() };
         // Blocks with their innermost condition and loop.
         let mut blocks: Vec<(Block, Option<OpId>, Option<OpId>)> = vec![(function.entry(), None, None)];
-        while let Some((block, condition, repeats)) = blocks.pop() {
+        while let Some((block, condition, loop_op)) = blocks.pop() {
             for &op in &function.body.blocks[block].ops {
                 let inner = |region| function.body.block_of(region);
                 match &function.body.ops[op].kind {
                     Op::Core(Core::If { then, otherwise, .. }) => {
-                        blocks.extend([then, otherwise].map(|region| (inner(*region), Some(op), repeats)));
+                        blocks.extend([then, otherwise].map(|region| (inner(*region), Some(op), loop_op)));
                     }
                     Op::Core(Core::For { init, body, .. }) => {
                         let args = function.body.blocks[inner(*body)].args[1..].to_vec();
-                        flow.carries(&args, init);
+                        flow.add_sources(&args, init);
                         // With zero iterations the result is the init, so both have the same forms.
-                        flow.carries(&function.body.ops[op].results, init);
-                        flow.carries(&function.body.ops[op].results, &args);
-                        flow.carries(&args, &function.body.ops[op].results);
+                        flow.add_sources(&function.body.ops[op].results, init);
+                        flow.add_sources(&function.body.ops[op].results, &args);
+                        flow.add_sources(&args, &function.body.ops[op].results);
                         blocks.push((inner(*body), None, Some(op)));
                     }
                     Op::Core(Core::Loop { init, body }) => {
-                        flow.carries(&function.body.blocks[inner(*body)].args, init);
+                        flow.add_sources(&function.body.blocks[inner(*body)].args, init);
                         blocks.push((inner(*body), None, Some(op)));
                     }
-                    Op::Core(Core::Yield { values }) => flow.gives(function, op, condition, values, false),
-                    Op::Core(Core::Continue { values }) => flow.gives(function, op, repeats, values, true),
-                    Op::Core(Core::Break { values }) => flow.gives(function, op, repeats, values, false),
+                    Op::Core(Core::Yield { values }) => flow.add_terminator(function, op, condition, values, false),
+                    Op::Core(Core::Continue { values }) => flow.add_terminator(function, op, loop_op, values, true),
+                    Op::Core(Core::Break { values }) => flow.add_terminator(function, op, loop_op, values, false),
                     _ => {}
                 }
             }
@@ -170,41 +171,41 @@ impl Flow {
         flow
     }
 
-    fn gives(&mut self, function: &Function, from: OpId, to: Option<OpId>, values: &[Value], goes_on: bool) {
+    fn add_terminator(&mut self, function: &Function, from: OpId, to: Option<OpId>, values: &[Value], to_next_iteration: bool) {
         let Some(to) = to else { return };
         self.target.insert(from, to);
         let body = &function.body;
-        let takers = match &body.ops[to].kind {
+        let receivers = match &body.ops[to].kind {
             Op::Core(Core::For { body: region, .. }) => &body.blocks[body.block_of(*region)].args[1..],
-            Op::Core(Core::Loop { body: region, .. }) if goes_on => &body.blocks[body.block_of(*region)].args,
+            Op::Core(Core::Loop { body: region, .. }) if to_next_iteration => &body.blocks[body.block_of(*region)].args,
             _ => &body.ops[to].results,
         };
-        self.carries(takers, values);
+        self.add_sources(receivers, values);
     }
 
-    fn carries(&mut self, takers: &[Value], values: &[Value]) {
-        for (taker, value) in takers.iter().zip(values) {
-            self.sources.entry(*taker).or_default().push(*value);
+    fn add_sources(&mut self, receivers: &[Value], values: &[Value]) {
+        for (receiver, value) in receivers.iter().zip(values) {
+            self.sources.entry(*receiver).or_default().push(*value);
         }
     }
 }
 
-/// The operand forms with which an op computes its results in a form; for a store, the form in which it writes its tile. None if
-/// the op has no such form.
-pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Option<Given> {
+/// The operand forms with which an op computes its results in `form`. For a store, `form` is the form in which it writes its tile.
+/// `None` if the op cannot compute this form.
+pub(crate) fn operand_forms(function: &Function, op: OpId, form: Form, parts: u32) -> Option<OperandForms> {
     let body = &function.body;
     let node = &body.ops[op];
-    let all = |form: Form| -> Given { node.kind.operands().into_iter().map(|_| form).collect() };
+    let all = |form: Form| -> OperandForms { node.kind.operands().into_iter().map(|_| form).collect() };
     let Form::Part(dim) = form else { return Some(all(Form::Whole)) };
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match &node.kind {
         Op::Core(core) => core_operand_forms(function, core, (node.results[0], parts), dim, all),
         Op::LoadView { view, index, token, order, .. } => {
-            let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            let given = access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
             Some(given.into_iter().chain(token.map(|_| Form::Whole)).collect())
         }
         Op::StoreView { view, index, token, order, .. } => {
-            let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            let given = access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
             Some([Form::Part(dim)].into_iter().chain(given).chain(token.map(|_| Form::Whole)).collect())
         }
         Op::Load { token, order, .. } | Op::Store { token, order, .. } => {
@@ -217,12 +218,12 @@ pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Op
         Op::Reduce { dim: along, .. } => Some(all(Form::Part(if dim < *along as usize { dim } else { dim + 1 }))),
         Op::Scan { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
         Op::Mma { lhs, rhs, .. } => {
-            let [a, b, c] = mma(shape(*lhs)?.len(), dim);
+            let [a, b, c] = mma_forms(shape(*lhs)?.len(), dim);
             debug_assert_eq!(shape(*lhs)?.len(), shape(*rhs)?.len());
             Some(smallvec![a, b, c])
         }
         Op::MmaScaled { lhs, .. } => {
-            let [a, b, c] = mma(shape(*lhs)?.len(), dim);
+            let [a, b, c] = mma_forms(shape(*lhs)?.len(), dim);
             Some(smallvec![a, b, c, a, b])
         }
         _ => None,
@@ -230,7 +231,7 @@ pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Op
 }
 
 /// The forms of A, B and the accumulator for a part of the result along a dimension.
-fn mma(rank: usize, dim: usize) -> [Form; 3] {
+fn mma_forms(rank: usize, dim: usize) -> [Form; 3] {
     let part = Form::Part(dim);
     match rank - dim {
         1 => [Form::Whole, part, part],
@@ -240,16 +241,16 @@ fn mma(rank: usize, dim: usize) -> [Form; 3] {
 }
 
 /// The forms of a view and its index for an access to a part of the tile.
-fn addressed(function: &Function, view: Value, index: &[Value], (dim, parts): (usize, u32)) -> Option<Given> {
+fn access_forms(function: &Function, view: Value, index: &[Value], (dim, parts): (usize, u32)) -> Option<OperandForms> {
     let Type::View(ty) = function.body.ty(view) else { return None };
-    let along = match ty.kind {
-        ViewKind::Partition => Form::Number,
+    let index_form = match ty.kind {
+        ViewKind::Partition => Form::PartIndex,
         ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim => Form::Part(0),
         _ => return None,
     };
     let (elem, _) = function.body.ty(index[dim]).tile()?;
-    let fits = ty.tile[dim] >= parts && (along != Form::Number || elem.bits() >= NUMBER_BITS);
-    let index = (0..index.len()).map(|d| if d == dim { along } else { Form::Whole });
+    let fits = ty.tile[dim] >= parts && (index_form != Form::PartIndex || elem.bits() >= NUMBER_BITS);
+    let index = (0..index.len()).map(|d| if d == dim { index_form } else { Form::Whole });
     fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
 }
 
@@ -258,13 +259,13 @@ fn core_operand_forms(
     core: &Core,
     (result, parts): (Value, u32),
     dim: usize,
-    all: impl Fn(Form) -> Given,
-) -> Option<Given> {
+    all: impl Fn(Form) -> OperandForms,
+) -> Option<OperandForms> {
     let body = &function.body;
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match core {
         core if core.is_elementwise() => Some(all(Form::Part(dim))),
-        Core::Constant { value: Dense::Splat(_) } | Core::Iota {} => Some(Given::new()),
+        Core::Constant { value: Dense::Splat(_) } | Core::Iota {} => Some(OperandForms::new()),
         Core::Broadcast { x } => {
             let repeated = shape(*x)?.get(dim).is_none_or(|extent| *extent == 1);
             Some(smallvec![if repeated { Form::Whole } else { Form::Part(dim) }])
@@ -273,7 +274,7 @@ fn core_operand_forms(
         Core::Permute { order, .. } => Some(smallvec![Form::Part(order[dim] as usize)]),
         Core::Cat { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
         Core::Extract { x, indices } => {
-            let index = |d: usize| if d == dim { Form::Number } else { Form::Whole };
+            let index = |d: usize| if d == dim { Form::PartIndex } else { Form::Whole };
             if shape(*x)?[dim] == shape(result)?[dim] {
                 return Some([Form::Part(dim)].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect());
             }

@@ -14,12 +14,12 @@ impl Converter<'_> {
         let types = results.iter().map(|value| self.assigned_type(*value)).collect::<Result<Vec<Type>>>()?;
         let new = match core {
             Core::If { cond, then, otherwise } => {
-                let cond = self.plain(*cond)?;
+                let cond = self.non_tile(*cond)?;
                 let [then, otherwise] = [self.region(*then, &[])?, self.region(*otherwise, &[])?];
                 Core::If { cond, then, otherwise }
             }
             Core::For { lower, upper, step, init, unsigned, body } => {
-                let [lower, upper, step] = [self.plain(*lower)?, self.plain(*upper)?, self.plain(*step)?];
+                let [lower, upper, step] = [self.non_tile(*lower)?, self.non_tile(*upper)?, self.non_tile(*step)?];
                 let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
                 let init = self.carried(init, &args[1..])?;
                 Core::For { lower, upper, step, init, unsigned: *unsigned, body: self.region(*body, &args)? }
@@ -33,7 +33,7 @@ impl Converter<'_> {
         };
         let values = self.emit(new, types, loc);
         self.remember_results(op, &values);
-        results.iter().for_each(|result| self.take_up(*result));
+        results.iter().for_each(|result| self.load_final_accumulator(*result));
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl Converter<'_> {
             return Ok(self.is_zero_init(value));
         }
         if !self.is_tile(value) {
-            return self.plain(value);
+            return self.non_tile(value);
         }
         let layout = self.assigned_layouts.or_default(self.from, like);
         self.tile(value, &layout)
@@ -73,7 +73,7 @@ impl Converter<'_> {
     }
 
     /// Converts a terminator. Its operands get the assigned layouts of their receivers.
-    pub(super) fn leave(&mut self, op: OpId, core: &Core) -> Result<()> {
+    pub(super) fn convert_terminator(&mut self, op: OpId, core: &Core) -> Result<()> {
         let receivers = self.receivers(op, core);
         let values = core.operands().into_iter().zip(receivers).map(|(value, like)| self.value_like(value, like));
         let values = values.collect::<Result<Vec<Value>>>()?;

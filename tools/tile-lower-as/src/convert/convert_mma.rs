@@ -2,7 +2,7 @@
 
 use super::{Converter, neighbours_first};
 use crate::mma_selection::{MmaSelection, OperandSource as PlannedOperand, shared_reads};
-use crate::operands::{self, How, Step};
+use crate::operands::{self, Step, StepKind};
 use crate::smem_swizzles;
 use base::diag::Result;
 use base::ir::Def;
@@ -16,12 +16,12 @@ use tileas::mma_sync_atoms::Operand;
 use tileas::wgmma_atoms::{self, Matrix};
 use tileas::{Buffer, Layout, MmaAtom, MmaOperand, Op};
 
-/// The most FMA dots whose operands share shared memory with those of the first.
-const MAX_AFTER: usize = 3;
-/// Bytes of such operands, at most, so that other buffers fit.
-const MAX_BYTES: usize = 48 << 10;
-/// The unroll factor along K of an FMA dot.
-const STEPS_TOGETHER: u32 = 4;
+/// Maximum FMA dots after a dot whose operands are stored to shared memory before that dot.
+const MAX_FOLLOWING: usize = 3;
+/// Maximum bytes of the operands of these dots, so that other buffers fit.
+const MAX_SHARED_BYTES: usize = 48 << 10;
+/// Maximum unroll factor along K of an FMA dot.
+const MAX_FMA_UNROLL: u32 = 4;
 
 impl Converter<'_> {
     pub(super) fn mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -35,7 +35,7 @@ impl Converter<'_> {
             return self.tcgen05_mma(op, kind);
         }
         let zero_init = match plan {
-            MmaSelection::Group { .. } => self.begins_with_zero(acc, loc)?,
+            MmaSelection::Group { .. } => self.zero_init_of(acc, loc)?,
             _ => None,
         };
         let acc = self.tile(acc, plan.accumulator())?;
@@ -63,11 +63,12 @@ impl Converter<'_> {
             }
             MmaSelection::Tensor { .. } => unreachable!("`tcgen05_mma` handles these"),
             MmaSelection::Shared { .. } => {
-                self.operands_of_others(op)?;
+                self.store_operands_of_following(op)?;
                 let shape = self.elem_shape(lhs).1;
                 let dims = shape.len();
-                let atom = MmaAtom::multiply_add(shape[dims - 1], STEPS_TOGETHER);
-                // Elements along the dimension that a thread walks across are contiguous.
+                let atom = MmaAtom::multiply_add(shape[dims - 1], MAX_FMA_UNROLL);
+                // The buffers are contiguous along M and N, because a thread reads neighbouring rows of A and columns of B in each
+                // step of K.
                 let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
                 let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
                 let [lhs, rhs] = [lhs, rhs].map(|buffer| MmaOperand::Memory { buffer, stage: None, transposed: false });
@@ -83,10 +84,10 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Stores the operands of directly following FMA dots that share operands with this one, before the first dot. Without other
-    /// ops between the dots, threads read common operands once.
-    fn operands_of_others(&mut self, first: OpId) -> Result<()> {
-        for op in self.mmas_after(first) {
+    /// Stores the operands of the FMA dots that directly follow a dot and share operands with it. They are stored before the first
+    /// dot, so that no op stands between the dots and threads read common operands once.
+    fn store_operands_of_following(&mut self, first: OpId) -> Result<()> {
+        for op in self.following_mmas(first) {
             let [lhs, rhs, _] = operands::of_mma(self.from, op);
             let dims = self.elem_shape(lhs).1.len();
             let (result, loc) = (self.from.body.result(op), self.from.body.ops[op].loc);
@@ -97,40 +98,40 @@ impl Converter<'_> {
     }
 
     /// The FMA dots that directly follow an op and share operands with it.
-    fn mmas_after(&self, first: OpId) -> Vec<OpId> {
+    fn following_mmas(&self, first: OpId) -> Vec<OpId> {
         let body = &self.from.body;
         let shared = |op: &OpId| matches!(self.mmas.get(*op), Some(MmaSelection::Shared { .. }));
         let mut read: Vec<Value> = operands::of_mma(self.from, first)[..2].to_vec();
-        let mut behind = Vec::new();
-        for op in self.behind.iter().take_while(|op| shared(op)).take(MAX_AFTER) {
+        let mut following = Vec::new();
+        for op in self.following_ops.iter().take_while(|op| shared(op)).take(MAX_FOLLOWING) {
             let own = &operands::of_mma(self.from, *op)[..2];
             let all: BTreeSet<Value> = read.iter().chain(own).copied().collect();
             let bytes =
                 |value: &Value| body.ty(*value).tile().map_or(0, |(elem, shape)| element_count(shape) * elem.bytes() as usize);
-            if !own.iter().any(|operand| read.contains(operand)) || all.iter().map(bytes).sum::<usize>() > MAX_BYTES {
+            if !own.iter().any(|operand| read.contains(operand)) || all.iter().map(bytes).sum::<usize>() > MAX_SHARED_BYTES {
                 break;
             }
             read.extend(own);
-            behind.push(*op);
+            following.push(*op);
         }
-        behind
+        following
     }
 
     /// The `zero_init` predicate of a `wgmma`, if its accumulator is zero always or in the first iteration of the enclosing loop.
     /// Registers then need no explicit zeros (`scale-d = 0`).
-    fn begins_with_zero(&mut self, acc: Value, loc: Loc) -> Result<Option<Value>> {
+    fn zero_init_of(&mut self, acc: Value, loc: Loc) -> Result<Option<Value>> {
         if self.is_zero(acc) {
             return Ok(Some(self.predicate_constant(true, loc)));
         }
         let Some((counter, lower)) = self.zero_at_first(acc) else { return Ok(None) };
-        let [lhs, rhs] = [self.plain(counter)?, self.plain(lower)?];
+        let [lhs, rhs] = [self.non_tile(counter)?, self.non_tile(lower)?];
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Signed };
         Ok(Some(self.emit_one(Core::Compare { kind, lhs, rhs }, super::convert_tcgen05::PREDICATE, loc)))
     }
 
     fn is_zero(&self, value: Value) -> bool {
-        let made = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
-        matches!(made, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
+        let definition = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
+        matches!(definition, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
     /// The induction variable and lower bound of the loop that carries a value with a zero init.
@@ -156,14 +157,20 @@ impl Converter<'_> {
             PlannedOperand::Tensor(layout) => return self.left_in_tensor_memory(value, layout),
             PlannedOperand::Memory | PlannedOperand::Transposed(_) => {}
         }
-        let (buffer, transposed) = self.matrix(value, operand, planned, transposes)?;
+        let (buffer, transposed) = self.matrix_buffer(value, operand, planned, transposes)?;
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: transposed != common::fault_injected("as.transposed") })
     }
 
     /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether it is transposed there. Either a copy fills it, or
-    /// threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the dimension with
-    /// fewer wavefronts of the store is contiguous, else K.
-    fn matrix(&mut self, value: Value, operand: Operand, place: &PlannedOperand, transposes: bool) -> Result<(Buffer, bool)> {
+    /// threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the buffer is
+    /// contiguous along the dimension for which the store takes fewer wavefronts; otherwise along K.
+    fn matrix_buffer(
+        &mut self,
+        value: Value,
+        operand: Operand,
+        place: &PlannedOperand,
+        transposes: bool,
+    ) -> Result<(Buffer, bool)> {
         if let Some(found) = self.copied_matrix(value, operand, transposes) {
             return Ok(found);
         }
@@ -171,55 +178,55 @@ impl Converter<'_> {
         let assigned_layout = self.assigned_layouts.or_default(self.from, value);
         let layout = place
             .layout()
-            .filter(|layout| self.is_better_moved(value, (&assigned_layout, layout), operand))
+            .filter(|layout| self.pays_to_convert(value, (&assigned_layout, layout), operand))
             .unwrap_or(&assigned_layout);
         let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let own = super::relayout::innermost(&assigned_layout, &shape).max(shape.len() - 2);
         let other = 2 * shape.len() - 3 - own;
         // Rows of eight columns are too short for a matrix descriptor.
-        let passes = |inner: usize| Some(self.store_passes(&wgmma_atoms::operand_buffer(elem, &shape, inner)?, layout));
-        let either = [own, other].into_iter().filter_map(|inner| Some((passes(inner)?, inner)));
-        let inner = either.min_by_key(|(passes, _)| *passes).filter(|_| transposes).map_or(along_depth, |(_, inner)| inner);
+        let wavefronts = |inner: usize| Some(self.store_wavefronts(&wgmma_atoms::operand_buffer(elem, &shape, inner)?, layout));
+        let either = [own, other].into_iter().filter_map(|inner| Some((wavefronts(inner)?, inner)));
+        let inner = either.min_by_key(|(wavefronts, _)| *wavefronts).filter(|_| transposes).map_or(along_depth, |(_, inner)| inner);
         let known = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
         if let Some(buffer) = known {
             return Ok((buffer, false));
         }
         let computed_at = self.computed_at(value);
         let at = self.before_loops(computed_at);
-        let here = std::mem::replace(&mut self.block, self.scopes[at].block);
+        let insertion_block = std::mem::replace(&mut self.block, self.scopes[at].block);
         let x = self.tile(value, layout)?;
         let info = wgmma_atoms::operand_buffer(elem, &shape, inner).expect("the plan checks the operand's shape");
         let buffer = self.attrs.buffers.push(info);
         self.shared_store(x, layout, buffer, self.loc_of(value));
-        self.block = here;
+        self.block = insertion_block;
         self.scopes[at].operands.insert((value, inner), buffer);
         Ok((buffer, false))
     }
 
     /// Whether a conversion to the transposing layout plus a store from it takes fewer wavefronts than a store from the assigned
     /// layout.
-    fn is_better_moved(&self, value: Value, (assigned_layout, layout): (&Layout, &Layout), operand: Operand) -> bool {
+    fn pays_to_convert(&self, value: Value, (assigned_layout, layout): (&Layout, &Layout), operand: Operand) -> bool {
         let (elem, shape) = self.elem_shape(value);
         let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, along_depth) else { return true };
         let inner = [assigned_layout, layout].map(|layout| super::relayout::innermost(layout, &shape));
-        let moved = smem_swizzles::passes(elem, &shape, inner, [assigned_layout, layout]).wavefronts;
+        let moved = smem_swizzles::conversion_cost(elem, &shape, inner, [assigned_layout, layout]).wavefronts;
         self.assigned_layouts.get(value).is_none()
-            || moved + self.store_passes(&info, layout) < self.store_passes(&info, assigned_layout)
+            || moved + self.store_wavefronts(&info, layout) < self.store_wavefronts(&info, assigned_layout)
     }
 
     /// The scope that defines a tile; for a slice, which each use extracts, the scope of its source.
     fn computed_at(&mut self, value: Value) -> usize {
-        let here = self.scopes.len() - 1;
+        let current_scope = self.scopes.len() - 1;
         if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {
             let id = self.module.layout_id(assigned_layout);
-            return self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id)))).unwrap_or(here);
+            return self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id)))).unwrap_or(current_scope);
         }
         let of_slice = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
-        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return here };
+        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return current_scope };
         // The indices are scalars, which are emitted at their ops.
         let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.made.contains_key(&(*index, None)));
-        let indices = indices.iter().map(|index| scalar(index).unwrap_or(here)).max().unwrap_or(here);
+        let indices = indices.iter().map(|index| scalar(index).unwrap_or(current_scope)).max().unwrap_or(current_scope);
         self.computed_at(*x).max(indices)
     }
 
@@ -234,11 +241,11 @@ impl Converter<'_> {
             if let Some(buffer) = self.buffered.get(&source) {
                 break *buffer;
             }
-            let Step { from, how } = operands::step(self.from, source)?;
-            match how {
-                How::Permuted(order) => bits = bits.unpermute(&self.elem_shape(source).1, order),
-                How::Reshaped => {}
-                How::Converted => return None,
+            let Step { from, step_kind } = operands::step(self.from, source)?;
+            match step_kind {
+                StepKind::Permuted(order) => bits = bits.unpermute(&self.elem_shape(source).1, order),
+                StepKind::Reshaped => {}
+                StepKind::Converted => return None,
             }
             source = from;
         };
@@ -253,8 +260,8 @@ impl Converter<'_> {
     /// The buffer from which FMA threads read an operand: that of its copy, or one whose innermost dimension `dim` is also a
     /// dimension of the accumulator.
     fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
-        let made = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
-        if let Some(buffer) = self.buffered.get(&value).copied().or_else(made) {
+        let stored = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
+        if let Some(buffer) = self.buffered.get(&value).copied().or_else(stored) {
             return Ok(buffer);
         }
         let (elem, shape) = self.elem_shape(value);

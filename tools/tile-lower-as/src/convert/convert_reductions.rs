@@ -81,7 +81,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Exchanges partial results of warps through shared memory, so that every thread has those that it combines in registers.
+    /// Exchanges partial results of warps through shared memory, so that every thread has the partial results of all warps in
+    /// registers.
     fn gather_warps(&mut self, state: &mut Partial) {
         let strides = Strides::of(&state.shape);
         let mask = strides.mask(state.dim as usize);

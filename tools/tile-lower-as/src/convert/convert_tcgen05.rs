@@ -63,7 +63,7 @@ impl Converter<'_> {
         let result = self.from.body.result(op);
         let added = self.predicate_constant(false, loc);
         self.remember(result, None, added);
-        self.take_up(result);
+        self.load_final_accumulator(result);
         Ok(())
     }
 
@@ -92,8 +92,8 @@ impl Converter<'_> {
         let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
         let buffer = self.accumulators_of(&chain);
         let info = &self.attrs.buffers[buffer];
-        let (atom, rows) =
-            tcgen05_selection::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the plan checks the chain's layout");
+        let (atom, rows) = tcgen05_selection::row_layout(info, self.attrs.warps.trailing_zeros() as usize)
+            .expect("the plan checks the chain's layout");
         let by = self.tile(factors, &rows)?;
         self.emit(Op::TmemScale { by, buffer, stage: None, zero_init, atom: LaneMove(atom) }, [], loc);
         Ok(self.predicate_constant(false, loc))
@@ -102,11 +102,11 @@ impl Converter<'_> {
     /// A left operand that threads store to tensor memory.
     pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
         let (elem, shape) = self.elem_shape(value);
-        let info = tileas::tensor_memory::left(elem, &shape).expect("the plan checks the operand's shape");
+        let info = tileas::tensor_memory::left_operand(elem, &shape).expect("the plan checks the operand's shape");
         let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer has the operand's shape");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
         let x = self.tile(value, layout)?;
-        let buffer = self.shared_place(info);
+        let buffer = self.shared_tmem_buffer(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], self.loc_of(value));
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
@@ -124,18 +124,18 @@ impl Converter<'_> {
         let x = self.emit_one(Core::Broadcast { x }, ty, loc);
         let whole = TmemSlice::of(&info.shape, &info.shape, 0).expect("the buffer has the shape of the scales");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
-        let buffer = self.shared_place(info);
+        let buffer = self.shared_tmem_buffer(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], loc);
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// A TMEM buffer that is live only until the next MMA, so that MMAs of a component share it.
-    fn shared_place(&mut self, info: BufferInfo) -> Buffer {
+    /// A TMEM buffer for a value that is live only until the next MMA. All MMAs of a component share it.
+    fn shared_tmem_buffer(&mut self, info: BufferInfo) -> Buffer {
         let component = self.component;
-        let known = self.places.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
+        let known = self.shared_tmem_buffers.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
         known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info);
-            self.places.push((component, buffer));
+            self.shared_tmem_buffers.push((component, buffer));
             buffer
         })
     }
@@ -146,7 +146,7 @@ impl Converter<'_> {
             return *buffer;
         }
         let info = tcgen05_selection::accumulators(self.from, chain).expect("the plan checks the accumulator's shape");
-        let buffer = if chain.is_single() { self.shared_place(info) } else { self.attrs.buffers.push(info) };
+        let buffer = if chain.is_single() { self.shared_tmem_buffer(info) } else { self.attrs.buffers.push(info) };
         self.accumulators.insert(chain.mmas[0], buffer);
         buffer
     }
@@ -163,13 +163,13 @@ impl Converter<'_> {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, PREDICATE, loc)
     }
 
-    /// Loads a chain's accumulator to registers, if the value is its final one and threads do not load it by slices.
-    pub(super) fn take_up(&mut self, result: Value) {
+    /// If the value is the final accumulator of a chain, loads it to registers, unless threads load it by slices.
+    pub(super) fn load_final_accumulator(&mut self, result: Value) {
         let Some(chain) = self.mmas.chain_to(result).filter(|chain| chain.slices.is_empty()) else { return };
         self.load_accumulator(chain, result, 0);
     }
 
-    pub(super) fn take_up_slice(&mut self, op: OpId) {
+    pub(super) fn load_accumulator_slice(&mut self, op: OpId) {
         let chain = self.mmas.chain_of_slice(op).expect("the op extracts a slice of an accumulator");
         self.load_accumulator(chain, self.from.body.result(op), tcgen05_selection::slice_start(self.from, op));
     }
@@ -195,8 +195,8 @@ impl Converter<'_> {
                 let [then, otherwise] = [zero, load].map(|op| {
                     let region = self.to.new_region();
                     let block = self.to.new_block(region);
-                    let made = self.to.append(block, op, [ty.clone()], loc);
-                    let values = vec![self.to.result(made)];
+                    let new = self.to.append(block, op, [ty.clone()], loc);
+                    let values = vec![self.to.result(new)];
                     self.to.append(block, Op::Core(Core::Yield { values }), [], loc);
                     region
                 });

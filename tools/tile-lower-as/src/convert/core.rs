@@ -12,47 +12,47 @@ impl Converter<'_> {
     pub(super) fn core(&mut self, op: OpId, core: &Core) -> Result<()> {
         match core {
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.control(op, core),
-            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(op, core),
+            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.convert_terminator(op, core),
             Core::Extract { .. } if self.mmas.chain_of_slice(op).is_some() => {
-                self.take_up_slice(op);
+                self.load_accumulator_slice(op);
                 Ok(())
             }
             Core::Binary { .. } if self.mmas.chain_of_scale(op).is_some() => self.scale_accumulator(op),
             Core::Extract { .. } if self.assigned_layouts.get(self.from.body.result(op)).is_none() => Ok(()),
             Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => self.shape_op(op, core),
-            _ => self.simple(op, core),
+            _ => self.simple_op(op, core),
         }
     }
 
-    fn simple(&mut self, op: OpId, core: &Core) -> Result<()> {
+    fn simple_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let results = &self.from.body.ops[op].results;
-        let homeless = results.len() == 1 && self.is_tile(results[0]) && self.assigned_layouts.get(results[0]).is_none();
-        if homeless {
+        let is_rematerialized = results.len() == 1 && self.is_tile(results[0]) && self.assigned_layouts.get(results[0]).is_none();
+        if is_rematerialized {
             return Ok(());
         }
         if results.len() == 1 && self.is_tile(results[0]) {
             let assigned_layout = self.assigned_layouts.or_default(self.from, results[0]);
-            let new = self.make(results[0], &assigned_layout)?;
+            let new = self.emit_in_layout(results[0], &assigned_layout)?;
             let id = self.module.layout_id(assigned_layout);
             self.remember(results[0], Some(id), new);
             return Ok(());
         }
         let loc = self.from.body.ops[op].loc;
         let mut new = core.clone();
-        let operands = core.operands().iter().map(|value| self.assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
+        let operands = core.operands().iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         substitute(&mut new, &operands);
         let types = results.iter().map(|value| self.scalar_type(*value)).collect::<Result<Vec<Type>>>()?;
-        let found_once = matches!(new, Core::Alloca { .. });
+        let by_one_thread = matches!(new, Core::Alloca { .. });
         let mut values = self.emit(new, types, loc);
-        if found_once {
-            values[0] = self.broadcast_found(op, values[0]);
+        if by_one_thread {
+            values[0] = self.broadcast_result(op, values[0]);
         }
         self.remember_results(op, &values);
         Ok(())
     }
 
-    /// Emits the op of a tile in a layout.
-    pub(super) fn make(&mut self, value: Value, layout: &Layout) -> Result<Value> {
+    /// Emits the op that defines a tile, so that its result has a layout.
+    pub(super) fn emit_in_layout(&mut self, value: Value, layout: &Layout) -> Result<Value> {
         let op = self.from.body.defining_op(value).expect("block arguments have assigned layouts");
         let node = &self.from.body.ops[op];
         if let Some(&buffer) = self.buffered.get(&value) {
@@ -69,13 +69,13 @@ impl Converter<'_> {
                 let desired = match core {
                     Core::Broadcast { .. } => layout.unbroadcast(&source, &shape),
                     Core::Permute { order, .. } => layout.unpermute(&shape, order),
-                    Core::Extract { .. } => slices::in_whole(layout, &source, &shape),
+                    Core::Extract { .. } => slices::layout_of_whole(layout, &source, &shape),
                     // Reshapes keep linear element indices, and elementwise ops keep elements.
                     _ => layout.clone(),
                 };
                 self.tile(operand, &desired)?
             } else {
-                self.plain(operand)?
+                self.non_tile(operand)?
             };
             operands.push(new);
         }

@@ -1,9 +1,9 @@
 //! Converts memory accesses. A tile is stored from, or loaded to, the layout of the access's atom.
 
 use super::Converter;
-use super::relayout::Reads;
+use super::relayout::ReadBackAtoms;
 use crate::access_layouts::AccessPlan;
-use crate::async_copies::{By, Copy, Readers};
+use crate::async_copies::{Copy, CopyMethod, Readers};
 use crate::smem_swizzles;
 use crate::tma_stores::Store;
 use base::Value;
@@ -25,13 +25,13 @@ impl Converter<'_> {
             tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } => {
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::LoadView {
-                    view: self.plain(*view)?,
+                    view: self.non_tile(*view)?,
                     index: self.view_index(
                         *view,
                         index,
                         &self.assigned_layouts.or_default(self.from, self.from.body.result(op)),
                     )?,
-                    token: self.optional(*token)?,
+                    token: self.optional_non_tile(*token)?,
                     order: *order,
                     in_bounds: if common::fault_injected("as.promise") { vec![true; index.len()] } else { in_bounds.clone() },
                     atom: CopyAtom::Vector { vector_bits },
@@ -43,9 +43,9 @@ impl Converter<'_> {
                 let (vector_bits, layout) = (access.vector_bits, access.layout.clone());
                 Op::StoreView {
                     tile: self.tile(*tile, &layout)?,
-                    view: self.plain(*view)?,
+                    view: self.non_tile(*view)?,
                     index: self.view_index(*view, index, &layout)?,
-                    token: self.optional(*token)?,
+                    token: self.optional_non_tile(*token)?,
                     order: *order,
                     in_bounds: in_bounds.clone(),
                     atom: CopyAtom::Vector { vector_bits },
@@ -56,9 +56,9 @@ impl Converter<'_> {
                 let layout = self.accesses.get(op).expect("every view access is planned").layout.clone();
                 Op::ReduceView {
                     tile: self.tile(*tile, &layout)?,
-                    view: self.plain(*view)?,
+                    view: self.non_tile(*view)?,
                     index: self.view_index(*view, index, &layout)?,
-                    token: self.optional(*token)?,
+                    token: self.optional_non_tile(*token)?,
                     order: *order,
                     in_bounds: in_bounds.clone(),
                     mode: *mode,
@@ -67,7 +67,7 @@ impl Converter<'_> {
             }
             _ => unreachable!("the caller passes view accesses only"),
         };
-        self.access(op, new)
+        self.emit_access(op, new)
     }
 
     pub(super) fn multicast(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -85,9 +85,9 @@ impl Converter<'_> {
         let atom = CopyAtom::Vector { vector_bits };
         let new = match kind {
             tileaa::Op::MulticastLoad { view, index, token, order, in_bounds, reduction } => Op::MulticastLoad {
-                view: self.plain(*view)?,
+                view: self.non_tile(*view)?,
                 index: self.view_index(*view, index, &layout)?,
-                token: self.optional(*token)?,
+                token: self.optional_non_tile(*token)?,
                 order: *order,
                 in_bounds: in_bounds.clone(),
                 reduction: *reduction,
@@ -95,9 +95,9 @@ impl Converter<'_> {
             },
             tileaa::Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => Op::MulticastStore {
                 tile: self.tile(*tile, &layout)?,
-                view: self.plain(*view)?,
+                view: self.non_tile(*view)?,
                 index: self.view_index(*view, index, &layout)?,
-                token: self.optional(*token)?,
+                token: self.optional_non_tile(*token)?,
                 order: *order,
                 in_bounds: in_bounds.clone(),
                 write: *write,
@@ -105,7 +105,7 @@ impl Converter<'_> {
             },
             _ => unreachable!("the caller passes multicast accesses only"),
         };
-        self.access(op, new)
+        self.emit_access(op, new)
     }
 
     /// Emits an asynchronous copy of a view's tile to a buffer, from which its uses read it.
@@ -117,20 +117,20 @@ impl Converter<'_> {
         let Copy { buffer, by, readers } = self.copies.get(op).expect("the load is a copy").clone();
         let other = self.copies.alternating_with(op).map(|other| self.buffered[&self.from.body.result(other)]);
         let buffer = other.unwrap_or_else(|| self.attrs.buffers.push(buffer));
-        let (view, token) = (self.plain(*view)?, self.optional(*token)?);
-        let index = index.iter().map(|value| self.assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
+        let (view, token) = (self.non_tile(*view)?, self.optional_non_tile(*token)?);
+        let index = index.iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, stage) = (*order, in_bounds.clone(), None);
         let new = match by {
-            By::Pieces { layout, bytes, whole } => {
+            CopyMethod::Pieces { layout, bytes, whole } => {
                 let (layout, atom) = (self.module.layout_id(layout), CopyAtom::Async { bytes });
                 Op::CopyView { view, index, token, order, in_bounds, whole, buffer, stage, layout, latency, atom, versioned: false }
             }
-            By::Tma(map) => {
+            CopyMethod::Tma(map) => {
                 let map = self.map_id(&map);
                 Op::TmaLoad { view, index, token, order, in_bounds, buffer, stage, latency, map }
             }
         };
-        self.copied(op, new, buffer, readers);
+        self.emit_copy(op, new, buffer, readers);
         Ok(())
     }
 
@@ -156,11 +156,11 @@ impl Converter<'_> {
         let node = &self.from.body.ops[op];
         let assigned_layout = self.assigned_layouts.or_default(self.from, *tile);
         let x = self.tile(*tile, &assigned_layout)?;
-        let x = self.relayout(x, &store.layout, Reads::Any, node.loc);
-        let buffer = self.place_to_store_from(&store.buffer);
+        let x = self.relayout(x, &store.layout, ReadBackAtoms::Any, node.loc);
+        let buffer = self.tma_store_buffer(&store.buffer);
         self.shared_store(x, &store.layout, buffer, node.loc);
-        let (view, token) = (self.plain(*view)?, self.optional(*token)?);
-        let index = index.iter().map(|value| self.assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
+        let (view, token) = (self.non_tile(*view)?, self.optional_non_tile(*token)?);
+        let index = index.iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, stage, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));
         let new = Op::TmaStore { view, index, token, order, in_bounds, buffer, stage, map, mode, waits: false };
         let done = self.emit_one(new, Type::Token, node.loc);
@@ -168,12 +168,12 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn place_to_store_from(&mut self, info: &BufferInfo) -> Buffer {
+    fn tma_store_buffer(&mut self, info: &BufferInfo) -> Buffer {
         let here = (self.component, self.block);
-        let known = self.stored_from.iter().find(|(block, buffer)| *block == here && self.attrs.buffers[*buffer] == *info);
+        let known = self.tma_store_buffers.iter().find(|(block, buffer)| *block == here && self.attrs.buffers[*buffer] == *info);
         known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info.clone());
-            self.stored_from.push((here, buffer));
+            self.tma_store_buffers.push((here, buffer));
             buffer
         })
     }
@@ -182,7 +182,7 @@ impl Converter<'_> {
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::Load { ptr, mask, token, order, hints, .. } = kind else { unreachable!("only loads are copies") };
         let latency = self.latency(hints);
-        let Copy { buffer, by: By::Pieces { layout, bytes, .. }, readers } =
+        let Copy { buffer, by: CopyMethod::Pieces { layout, bytes, .. }, readers } =
             self.copies.get(op).expect("the load is a copy").clone()
         else {
             unreachable!("TMA copies views only")
@@ -191,19 +191,19 @@ impl Converter<'_> {
         let new = Op::Copy {
             ptr: self.tile(*ptr, &layout)?,
             mask: mask.map(|mask| self.tile(mask, &layout)).transpose()?,
-            token: self.optional(*token)?,
+            token: self.optional_non_tile(*token)?,
             order: *order,
             buffer,
             stage: None,
             latency,
             atom: CopyAtom::Async { bytes },
         };
-        self.copied(op, new, buffer, readers);
+        self.emit_copy(op, new, buffer, readers);
         Ok(())
     }
 
     /// Emits the copy that replaces a load.
-    fn copied(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
+    fn emit_copy(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
         let node = &self.from.body.ops[op];
         let (tile, done) = (node.results[0], node.results[1]);
         let token = self.emit_one(new, Type::Token, node.loc);
@@ -211,7 +211,7 @@ impl Converter<'_> {
         self.lowered_for.copies.insert(buffer, op);
         match readers {
             // Each use reads it in the layout that it needs.
-            Readers::MmaSelections => _ = self.buffered.insert(tile, buffer),
+            Readers::Mmas => _ = self.buffered.insert(tile, buffer),
             Readers::Registers => {
                 let assigned_layout = self.assigned_layouts.or_default(self.from, tile);
                 let (elem, shape) = self.elem_shape(tile);
@@ -233,10 +233,13 @@ impl Converter<'_> {
                 // The result has the layout of its widest access, see `layout_assignment`.
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::Load {
-                    ptr: self.like(*ptr, at)?,
-                    mask: mask.map(|mask| self.like(mask, at)).transpose()?,
-                    other: other.filter(|_| !common::fault_injected("as.padding")).map(|other| self.like(other, at)).transpose()?,
-                    token: self.optional(*token)?,
+                    ptr: self.in_layout_of(*ptr, at)?,
+                    mask: mask.map(|mask| self.in_layout_of(mask, at)).transpose()?,
+                    other: other
+                        .filter(|_| !common::fault_injected("as.padding"))
+                        .map(|other| self.in_layout_of(other, at))
+                        .transpose()?,
+                    token: self.optional_non_tile(*token)?,
                     order: *order,
                     atom: CopyAtom::Vector { vector_bits },
                 }
@@ -249,7 +252,7 @@ impl Converter<'_> {
                     ptr: self.in_layout(*ptr, layout.as_ref())?,
                     value: self.in_layout(*value, layout.as_ref())?,
                     mask: mask.map(|mask| self.in_layout(mask, layout.as_ref())).transpose()?,
-                    token: self.optional(*token)?,
+                    token: self.optional_non_tile(*token)?,
                     order: *order,
                     atom: CopyAtom::Vector { vector_bits },
                 }
@@ -257,10 +260,10 @@ impl Converter<'_> {
             tileaa::Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
                 let at = self.from.body.result(op);
                 Op::AtomicRmw {
-                    ptr: self.like(*ptr, at)?,
-                    value: self.like(*value, at)?,
-                    mask: mask.map(|mask| self.like(mask, at)).transpose()?,
-                    token: self.optional(*token)?,
+                    ptr: self.in_layout_of(*ptr, at)?,
+                    value: self.in_layout_of(*value, at)?,
+                    mask: mask.map(|mask| self.in_layout_of(mask, at)).transpose()?,
+                    token: self.optional_non_tile(*token)?,
                     order: *order,
                     mode: *mode,
                 }
@@ -268,23 +271,23 @@ impl Converter<'_> {
             tileaa::Op::AtomicCas { ptr, compare, value, mask, token, order } => {
                 let at = self.from.body.result(op);
                 Op::AtomicCas {
-                    ptr: self.like(*ptr, at)?,
-                    compare: self.like(*compare, at)?,
-                    value: self.like(*value, at)?,
-                    mask: mask.map(|mask| self.like(mask, at)).transpose()?,
-                    token: self.optional(*token)?,
+                    ptr: self.in_layout_of(*ptr, at)?,
+                    compare: self.in_layout_of(*compare, at)?,
+                    value: self.in_layout_of(*value, at)?,
+                    mask: mask.map(|mask| self.in_layout_of(mask, at)).transpose()?,
+                    token: self.optional_non_tile(*token)?,
                     order: *order,
                 }
             }
             _ => unreachable!("the caller passes pointer accesses only"),
         };
-        self.access(op, new)
+        self.emit_access(op, new)
     }
 
     /// A value in the assigned layout of another one.
-    fn like(&mut self, value: Value, other: Value) -> Result<Value> {
+    fn in_layout_of(&mut self, value: Value, other: Value) -> Result<Value> {
         if !self.is_tile(value) {
-            return self.plain(value);
+            return self.non_tile(value);
         }
         let layout = self.assigned_layouts.or_default(self.from, other);
         self.tile(value, &layout)
@@ -293,7 +296,7 @@ impl Converter<'_> {
     fn in_layout(&mut self, value: Value, layout: Option<&tileas::Layout>) -> Result<Value> {
         match layout {
             Some(layout) => self.tile(value, layout),
-            None => self.plain(value),
+            None => self.non_tile(value),
         }
     }
 
@@ -305,26 +308,26 @@ impl Converter<'_> {
             if self.is_tile(*value) {
                 self.tile(*value, &layout.map(|basis| strides.coordinate(basis, t)))
             } else {
-                self.plain(*value)
+                self.non_tile(*value)
             }
         };
         index.iter().enumerate().map(one).collect()
     }
 
     /// Emits an access with register results.
-    fn access(&mut self, op: OpId, new: Op) -> Result<()> {
-        let found_once = new.effects().is_found_once();
+    fn emit_access(&mut self, op: OpId, new: Op) -> Result<()> {
+        let by_one_thread = new.effects().is_computed_by_one_thread();
         let results = self.result_types(op)?;
         let mut values = self.emit(new, results, self.from.body.ops[op].loc);
-        if found_once {
-            values[0] = self.broadcast_found(op, values[0]);
+        if by_one_thread {
+            values[0] = self.broadcast_result(op, values[0]);
         }
         self.remember_results(op, &values);
         Ok(())
     }
 
     /// Broadcasts a result that one thread computed. Other warps read it from a buffer, if any op uses it.
-    pub(super) fn broadcast_found(&mut self, op: OpId, found: Value) -> Value {
+    pub(super) fn broadcast_result(&mut self, op: OpId, found: Value) -> Value {
         let node = &self.from.body.ops[op];
         let ty = self.to.ty(found).clone();
         let Some(elem) = ty.elem().filter(|_| self.uses[node.results[0].0 as usize] > 0) else { return found };
@@ -335,12 +338,12 @@ impl Converter<'_> {
         }
         let buffer = self.exchange_buffer(elem, &ty.shape().into());
         self.shared_store(found, &layout, buffer, node.loc);
-        let atom = CopyAtom::Vector { vector_bits: smem_swizzles::neighbours(&self.attrs.buffers[buffer], &layout) };
+        let atom = CopyAtom::Vector { vector_bits: smem_swizzles::widest_vector(&self.attrs.buffers[buffer], &layout) };
         self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, node.loc)
     }
 
-    fn optional(&mut self, value: Option<Value>) -> Result<Option<Value>> {
-        value.map(|value| self.plain(value)).transpose()
+    fn optional_non_tile(&mut self, value: Option<Value>) -> Result<Option<Value>> {
+        value.map(|value| self.non_tile(value)).transpose()
     }
     fn result_types(&mut self, op: OpId) -> Result<Vec<Type>> {
         let results = self.from.body.ops[op].results.clone();

@@ -27,7 +27,7 @@ use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use base::{Block, Body, Envelope, Loc, Value};
 use core_dialect::tile::{Elem, Shape};
-use relayout::Reads;
+use relayout::ReadBackAtoms;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
@@ -59,9 +59,9 @@ pub(crate) fn convert(
         lowered_for: LoweredFor::default(),
         accumulators: BTreeMap::new(),
         component: 0,
-        behind: &[],
-        places: Vec::new(),
-        stored_from: Vec::new(),
+        following_ops: &[],
+        shared_tmem_buffers: Vec::new(),
+        tma_store_buffers: Vec::new(),
         envelope,
     };
     for &param in function.params() {
@@ -117,11 +117,11 @@ struct Converter<'a> {
     /// The component of the current op.
     component: usize,
     /// The ops after the current op.
-    behind: &'a [OpId],
+    following_ops: &'a [OpId],
     /// TMEM buffers that MMAs of a component share in sequence.
-    places: Vec<(usize, Buffer)>,
+    shared_tmem_buffers: Vec<(usize, Buffer)>,
     /// Buffers of TMA stores, which stores of one block and component share in sequence.
-    stored_from: Vec<((usize, Block), Buffer)>,
+    tma_store_buffers: Vec<((usize, Block), Buffer)>,
     envelope: &'a Envelope,
 }
 
@@ -129,7 +129,7 @@ impl Converter<'_> {
     fn ops(&mut self, block: Block) -> Result<()> {
         let ops = &self.from.body.blocks[block].ops;
         for (at, &op) in ops.iter().enumerate() {
-            self.behind = &ops[at + 1..];
+            self.following_ops = &ops[at + 1..];
             self.op(op)?;
         }
         Ok(())
@@ -212,15 +212,15 @@ impl Converter<'_> {
         Ok(self.tile_type(elem, &shape, assigned_layout))
     }
 
-    /// The new value of a non-tile.
-    fn plain(&mut self, value: Value) -> Result<Value> {
+    /// The new value of a scalar, view or token.
+    fn non_tile(&mut self, value: Value) -> Result<Value> {
         Ok(self.recall(value, None).expect("scalars are emitted at their op"))
     }
 
     /// The new value in its assigned layout, for tiles and non-tiles.
-    fn assigned_layout(&mut self, value: Value) -> Result<Value> {
+    fn in_assigned_layout(&mut self, value: Value) -> Result<Value> {
         if !self.is_tile(value) {
-            return self.plain(value);
+            return self.non_tile(value);
         }
         let layout = self.assigned_layouts.or_default(self.from, value);
         self.tile(value, &layout)
@@ -228,30 +228,36 @@ impl Converter<'_> {
 
     /// The new value of a tile in a layout.
     fn tile(&mut self, value: Value, layout: &Layout) -> Result<Value> {
-        self.tile_by(value, layout, Reads::Any)
+        self.tile_by(value, layout, ReadBackAtoms::Any)
     }
 
-    fn tile_by(&mut self, value: Value, layout: &Layout, reads: Reads) -> Result<Value> {
+    fn tile_by(&mut self, value: Value, layout: &Layout, atoms: ReadBackAtoms) -> Result<Value> {
         let id = self.module.layout_id(layout.clone());
         if let Some(new) = self.recall(value, Some(id)) {
             return Ok(new);
         }
         let new = match self.assigned_layouts.get(value) {
-            Some(assigned_layout) if reads == Reads::Any && self.is_recomputed(value, assigned_layout, layout) => {
-                self.make(value, layout)?
+            Some(assigned_layout) if atoms == ReadBackAtoms::Any && self.is_recomputed(value, assigned_layout, layout) => {
+                self.emit_in_layout(value, layout)?
             }
             Some(assigned_layout) => {
                 let in_assigned_layout = self.module.layout_id(assigned_layout.clone());
-                return Ok(self.moved(value, in_assigned_layout, (layout, id), reads));
+                return Ok(self.convert_from_assigned(value, in_assigned_layout, (layout, id), atoms));
             }
-            None => self.make(value, layout)?,
+            None => self.emit_in_layout(value, layout)?,
         };
         self.remember(value, Some(id), new);
         Ok(new)
     }
 
-    /// Converts a value from its assigned layout to another one, hoisted out of loops that do not change it.
-    fn moved(&mut self, value: Value, assigned_layout: LayoutId, (layout, id): (&Layout, LayoutId), reads: Reads) -> Value {
+    /// Converts a value from its assigned layout to `layout`. The conversion is hoisted out of loops that do not change the value.
+    fn convert_from_assigned(
+        &mut self,
+        value: Value,
+        assigned_layout: LayoutId,
+        (layout, id): (&Layout, LayoutId),
+        atoms: ReadBackAtoms,
+    ) -> Value {
         let holds = |scope: &Scope| scope.made.get(&(value, Some(assigned_layout))).copied();
         let (computed_at, source) = self
             .scopes
@@ -261,10 +267,10 @@ impl Converter<'_> {
             .find_map(|(at, scope)| Some((at, holds(scope)?)))
             .expect("a value with an assigned layout is emitted at its op");
         let at = self.before_loops(computed_at);
-        let here = std::mem::replace(&mut self.block, self.scopes[at].block);
+        let insertion_block = std::mem::replace(&mut self.block, self.scopes[at].block);
         let loc = self.loc_of(value);
-        let new = self.relayout(source, layout, reads, loc);
-        self.block = here;
+        let new = self.relayout(source, layout, atoms, loc);
+        self.block = insertion_block;
         self.scopes[at].made.insert((value, Some(id)), new);
         new
     }

@@ -3,7 +3,7 @@
 
 use super::Converter;
 use crate::layout_assignment::cat_result;
-use crate::operands::{self, How, Step};
+use crate::operands::{self, Step, StepKind};
 use crate::{slices, smem_swizzles};
 use base::{Loc, Value};
 use core_dialect::core_ops::Core;
@@ -14,24 +14,24 @@ use tileas::budget;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Space, Type};
 
-/// A conversion takes at most 1/MAX_SHARED_MEMORY of the shared memory.
+/// A layout conversion may use the fraction 1/MAX_SHARED_MEMORY of shared memory; larger tiles are converted in halves.
 const MAX_SHARED_MEMORY: u32 = 2;
 
 /// The number of shuffled words up to which shuffles cost less than shared memory with its barriers.
 const FEW_EXCHANGES: usize = 4;
-/// The same if threads read only slices, each separately.
+/// The same limit if threads read slices of the tile separately.
 const FEW_SLICES: usize = 16;
 
-/// The atoms with which threads read a tile back from shared memory.
+/// The atoms with which threads read a tile back from shared memory during a layout conversion.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reads {
+pub(super) enum ReadBackAtoms {
     Any,
     /// Vector loads, of which unused ones are removed.
     Vectors,
 }
 
 impl Converter<'_> {
-    pub(super) fn relayout(&mut self, value: Value, to: &Layout, reads: Reads, loc: Loc) -> Value {
+    pub(super) fn relayout(&mut self, value: Value, to: &Layout, atoms: ReadBackAtoms, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
         if from == *to {
@@ -42,25 +42,25 @@ impl Converter<'_> {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
         }
         let words = to.registers() * elem.bytes().div_ceil(4) as usize;
-        let few = if reads == Reads::Vectors { FEW_SLICES } else { FEW_EXCHANGES };
+        let few = if atoms == ReadBackAtoms::Vectors { FEW_SLICES } else { FEW_EXCHANGES };
         if words <= few && to.exchange(&from).is_some() {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Shuffle }, ty, loc);
         }
-        if let Some(bit) = self.halved(elem, &shape, &from, to) {
-            return self.by_halves(value, to, bit, reads, loc);
+        if let Some(bit) = self.bit_to_halve(elem, &shape, &from, to) {
+            return self.by_halves(value, to, bit, atoms, loc);
         }
         let inner = [&from, to].map(|layout| innermost(layout, &shape));
         let in_order = neighbours_first(&from, &shape, inner[0]);
         if in_order != from {
             let ty = self.tile_type(elem, &shape, in_order.clone());
             let value = self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
-            return self.relayout(value, to, reads, loc);
+            return self.relayout(value, to, atoms, loc);
         }
         let buffer = smem_swizzles::exchange(elem, &shape, inner, &[&from, to]);
         let buffer = self.attrs.buffers.push(buffer);
         self.shared_store(value, &from, buffer, loc);
-        if reads == Reads::Vectors {
-            let atom = CopyAtom::Vector { vector_bits: smem_swizzles::neighbours(&self.attrs.buffers[buffer], to) };
+        if atoms == ReadBackAtoms::Vectors {
+            let atom = CopyAtom::Vector { vector_bits: smem_swizzles::widest_vector(&self.attrs.buffers[buffer], to) };
             return self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, loc);
         }
         self.shared_load(buffer, ty, to, loc)
@@ -79,8 +79,8 @@ impl Converter<'_> {
             return false;
         }
         let (mut source, mut desired) = (value, layout.clone());
-        while let Some(Step { from, how }) = operands::step(self.from, source) {
-            if let How::Permuted(order) = how {
+        while let Some(Step { from, step_kind }) = operands::step(self.from, source) {
+            if let StepKind::Permuted(order) = step_kind {
                 desired = desired.unpermute(&self.elem_shape(source).1, order);
             }
             source = from;
@@ -92,18 +92,19 @@ impl Converter<'_> {
             else {
                 continue;
             };
-            let passes = |elem, shape: &Shape, from: &Layout, to: &Layout| {
-                smem_swizzles::passes(elem, shape, [from, to].map(|layout| innermost(layout, shape)), [from, to])
+            let conversion_cost = |elem, shape: &Shape, from: &Layout, to: &Layout| {
+                smem_swizzles::conversion_cost(elem, shape, [from, to].map(|layout| innermost(layout, shape)), [from, to])
             };
-            let [once_more, moved] = [passes(narrow, &of_source, before, &desired), passes(elem, &shape, assigned_layout, layout)];
-            return once_more.wavefronts < moved.wavefronts && once_more.accesses <= moved.accesses;
+            let [operand_conversion, conversion] =
+                [conversion_cost(narrow, &of_source, before, &desired), conversion_cost(elem, &shape, assigned_layout, layout)];
+            return operand_conversion.wavefronts < conversion.wavefronts && operand_conversion.accesses <= conversion.accesses;
         }
         false
     }
 
     /// For a tile too large for one exchange: the bit of the linear element index whose halves are in the same threads in both
     /// layouts.
-    fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
+    fn bit_to_halve(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
         let most = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / MAX_SHARED_MEMORY;
         let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_alone(**basis, from, to);
@@ -111,13 +112,13 @@ impl Converter<'_> {
     }
 
     /// Makes the bit a dimension and converts the halves as slices along it. Other dimensions stay, so that halves have rows.
-    fn by_halves(&mut self, value: Value, to: &Layout, bit: u32, reads: Reads, loc: Loc) -> Value {
+    fn by_halves(&mut self, value: Value, to: &Layout, bit: u32, atoms: ReadBackAtoms, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
-        let (folded, half, dim) = halves(&shape, bit);
+        let (folded, half, dim) = halved_shapes(&shape, bit);
         let ty = self.tile_type(elem, &folded, from.clone());
         let value = self.emit_one(Core::Reshape { x: value }, ty, loc);
-        let of_half = |layout| slices::of_full(layout, &folded, &half).expect("`halved` checks the bit");
+        let of_half = |layout| slices::layout_of_slice(layout, &folded, &half).expect("`bit_to_halve` checks the bit");
         let (from, half_to) = (of_half(&from), of_half(to));
         let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
         let parts = [0, 1].map(|number| {
@@ -126,14 +127,14 @@ impl Converter<'_> {
             let indices = (0..folded.len()).map(index).collect();
             let ty = self.tile_type(elem, &half, from.clone());
             let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
-            self.relayout(part, &half_to, reads, loc)
+            self.relayout(part, &half_to, atoms, loc)
         });
         let whole = cat_result(&half_to, &half, dim);
         let ty = self.tile_type(elem, &folded, whole.clone());
         let cat = self.emit_one(Core::Cat { lhs: parts[0], rhs: parts[1], dim: dim as u32 }, ty, loc);
         let ty = self.tile_type(elem, &shape, whole);
         let done = self.emit_one(Core::Reshape { x: cat }, ty, loc);
-        self.relayout(done, to, reads, loc)
+        self.relayout(done, to, atoms, loc)
     }
 
     /// A buffer that holds a tile in row-major order.
@@ -154,7 +155,7 @@ impl Converter<'_> {
     }
 
     /// Shared-memory wavefronts of a warp that stores a tile.
-    pub(super) fn store_passes(&self, info: &BufferInfo, layout: &Layout) -> u32 {
+    pub(super) fn store_wavefronts(&self, info: &BufferInfo, layout: &Layout) -> u32 {
         smem_swizzles::wavefronts_of(info, layout, self.store_atom(info, layout))
     }
 
@@ -166,7 +167,7 @@ impl Converter<'_> {
 }
 
 /// The shape with the bit as a dimension, the shape of either half, and the index of the new dimension.
-fn halves(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
+fn halved_shapes(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     let strides = Strides::of(shape);
     let cut = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
     let inner = 1 << (bit - strides.shift[cut]);

@@ -2,7 +2,7 @@
 //! otherwise the tile passes through shared memory.
 
 use super::Converter;
-use super::relayout::Reads;
+use super::relayout::ReadBackAtoms;
 use crate::layout_assignment::{cat_operand, reinterpret_operand};
 use crate::slices;
 use base::diag::Result;
@@ -37,25 +37,25 @@ impl Converter<'_> {
                 self.emit_one(Core::Reinterpret { x }, ty, loc)
             }
             Core::Extract { x, indices } if slices::is_constant(self.from, indices, &self.elem_shape(*x).1, &shape) => {
-                let whole = slices::in_whole(&assigned_layout, &self.elem_shape(*x).1, &shape);
-                let x = self.tile_by(*x, &whole, Reads::Vectors)?;
-                let indices = self.plain_all(indices)?;
+                let whole = slices::layout_of_whole(&assigned_layout, &self.elem_shape(*x).1, &shape);
+                let x = self.tile_by(*x, &whole, ReadBackAtoms::Vectors)?;
+                let indices = self.non_tiles(indices)?;
                 self.emit_one(Core::Extract { x, indices }, ty, loc)
             }
             Core::Insert { x, into, indices } if let Some(part) = self.inserted(*x, indices, &assigned_layout, &shape) => {
                 let [x, into] = [self.tile(*x, &part)?, self.tile(*into, &assigned_layout)?];
-                let indices = self.plain_all(indices)?;
+                let indices = self.non_tiles(indices)?;
                 self.emit_one(Core::Insert { x, into, indices }, ty, loc)
             }
             Core::Extract { x, indices } => {
                 let source = self.elem_shape(*x).1;
-                let buffer = self.staged(*x, loc)?;
+                let buffer = self.store_in_buffer(*x, loc)?;
                 let index = self.slice_index(indices, &source, &shape, &assigned_layout, loc)?;
                 self.emit_one(Op::SharedGather { buffer, stage: None, index }, ty, loc)
             }
             Core::Insert { x, into, indices } => {
                 let slice = self.elem_shape(*x).1;
-                let buffer = self.staged(*into, loc)?;
+                let buffer = self.store_in_buffer(*into, loc)?;
                 let at = self.assigned_layouts.or_default(self.from, *x);
                 let index = self.slice_index(indices, &shape, &slice, &at, loc)?;
                 let x = self.tile(*x, &at)?;
@@ -70,18 +70,20 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn plain_all(&mut self, values: &[Value]) -> Result<Vec<Value>> {
-        values.iter().map(|value| self.plain(*value)).collect()
+    fn non_tiles(&mut self, values: &[Value]) -> Result<Vec<Value>> {
+        values.iter().map(|value| self.non_tile(*value)).collect()
     }
 
     /// The layout of a slice that is inserted at constant indices of a tile, if that is a selection of registers.
     fn inserted(&self, slice: Value, indices: &[Value], assigned_layout: &Layout, whole: &Shape) -> Option<Layout> {
         let part = self.elem_shape(slice).1;
-        slices::is_constant(self.from, indices, whole, &part).then(|| slices::of_full(assigned_layout, whole, &part)).flatten()
+        slices::is_constant(self.from, indices, whole, &part)
+            .then(|| slices::layout_of_slice(assigned_layout, whole, &part))
+            .flatten()
     }
 
     /// A buffer that holds a tile.
-    fn staged(&mut self, value: Value, loc: Loc) -> Result<tileas::Buffer> {
+    fn store_in_buffer(&mut self, value: Value, loc: Loc) -> Result<tileas::Buffer> {
         let (elem, shape) = self.elem_shape(value);
         let layout = self.assigned_layouts.or_default(self.from, value);
         let x = self.tile(value, &layout)?;
@@ -102,9 +104,9 @@ impl Converter<'_> {
             let own = self.integer(Binary::MulI { overflow: Overflow::None }, coordinate, unit, ty.clone(), loc);
             let width = if common::fault_injected("as.slice") { 1 } else { u64::from(slice[dim]) };
             let width = self.number(width << shift, Type::Scalar(I32), loc);
-            let index = self.plain(*index)?;
+            let index = self.non_tile(*index)?;
             let start = self.integer(Binary::MulI { overflow: Overflow::None }, index, width, Type::Scalar(I32), loc);
-            let start = self.spread(start, slice, layout, loc);
+            let start = self.splat(start, slice, layout, loc);
             let part = self.integer(Binary::AddI { overflow: Overflow::None }, own, start, ty.clone(), loc);
             sum = Some(match sum {
                 None => part,
@@ -121,7 +123,7 @@ impl Converter<'_> {
         self.emit_one(Core::Binary { kind, lhs, rhs }, ty, loc)
     }
     /// Splats a scalar.
-    fn spread(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
+    fn splat(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
         let ones: Shape = shape.iter().map(|_| 1).collect();
         let uniform = Layout::uniform(layout.warp.len());
         let ty = self.tile_type(I32, &ones, uniform);

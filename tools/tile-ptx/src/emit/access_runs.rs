@@ -1,5 +1,5 @@
-//! Shared code of all memory accesses: runs of neighbouring elements, memory order, predication, and the broadcast of a value that
-//! one lane loaded to the lanes with the same element.
+//! Shared code of all memory accesses: runs of neighbouring elements, memory order, predication, and the broadcast of a loaded
+//! value. One lane loads a value for all lanes that hold the same element.
 
 use super::Emitter;
 use crate::ir::{GLOBAL, Val};
@@ -11,9 +11,9 @@ use inkwell::{AddressSpace, IntPredicate};
 use tileas::Layout;
 
 impl<'c> Emitter<'c, '_> {
-    /// Loads as many neighbouring elements as `otherwise` has. Where the condition is false, the result is `otherwise`.
-    /// [`Self::apart`] turns the result, vectors or values in memory form, into registers.
-    pub(super) fn read_where(
+    /// Loads as many neighbouring elements as `otherwise` has. If the condition is false, the result is `otherwise`. The result
+    /// has vectors or values in memory form; [`Self::loaded_registers`] converts it to registers.
+    pub(super) fn load_where(
         &self,
         cond: Option<IntValue<'c>>,
         otherwise: &[Val<'c>],
@@ -25,40 +25,40 @@ impl<'c> Emitter<'c, '_> {
         let stored = |values: &[Val<'c>]| values.iter().map(|value| self.memory_form(elem, *value)).collect::<Vec<_>>();
         let otherwise = stored(otherwise);
         if order.semantics != MemoryOrdering::Weak || elem.bits() == 4 {
-            return self.guarded(cond, &otherwise, |e| stored(&e.read_apart(elem, ptr, width, order)));
+            return self.guarded(cond, &otherwise, |e| stored(&e.load_one_by_one(elem, ptr, width, order)));
         }
-        let read = || ir.load(ir.vector_type(ir.stored(elem), width as u32), ptr, elem.bytes() * width as u32);
-        if self.vectors.are_kept(tile, elem) {
+        let read = || ir.load(ir.vector_type(ir.memory_type(elem), width as u32), ptr, elem.bytes() * width as u32);
+        if self.vectors.stays_in_vectors(tile, elem) {
             return self.guarded(cond, &[ir.pack(&otherwise)], |_| vec![read()]);
         }
         self.guarded(cond, &otherwise, |_| ir.unpack(read(), width))
     }
 
-    /// The registers of a tile from loaded vectors or values.
-    pub(super) fn apart(&self, elem: Elem, read: Vec<Val<'c>>) -> Vec<Val<'c>> {
+    /// Converts loaded vectors or values to the registers of a tile.
+    pub(super) fn loaded_registers(&self, elem: Elem, read: Vec<Val<'c>>) -> Vec<Val<'c>> {
         let count =
             |value: &Val<'c>| if value.is_vector_value() { value.into_vector_value().get_type().get_size() as usize } else { 1 };
         let values = read.into_iter().flat_map(|value| self.ir.unpack(value, count(&value)));
         values.map(|value| self.register_form(elem, value)).collect()
     }
 
-    /// Loads neighbouring elements one by one, as the memory order requires; four-bit elements in pairs.
-    fn read_apart(&self, elem: Elem, ptr: PointerValue<'c>, width: usize, order: Order) -> Vec<Val<'c>> {
+    /// Loads neighbouring elements one by one if they have a memory order. Loads four-bit elements in pairs.
+    fn load_one_by_one(&self, elem: Elem, ptr: PointerValue<'c>, width: usize, order: Order) -> Vec<Val<'c>> {
         let ir = self.ir;
         if order.semantics != MemoryOrdering::Weak {
-            let read = |i: usize| self.read_ordered(elem, self.neighbour(elem, ptr, i), order);
+            let read = |i: usize| self.load_ordered(elem, self.neighbour(elem, ptr, i), order);
             return (0..width).map(read).collect();
         }
         let bytes = ir.unpack(ir.load(ir.vector_type(ir.int(8).into(), width as u32 / 2), ptr, width as u32 / 2), width / 2);
         bytes.into_iter().flat_map(|byte| self.split_word(byte.into_int_value(), elem, 2)).collect()
     }
 
-    /// Stores neighbouring elements.
-    pub(super) fn write(&self, elem: Elem, ptr: PointerValue<'c>, values: &[Val<'c>], order: Order) {
+    /// Stores neighbouring elements, one by one if they have a memory order.
+    pub(super) fn store_elements(&self, elem: Elem, ptr: PointerValue<'c>, values: &[Val<'c>], order: Order) {
         let ir = self.ir;
         if order.semantics != MemoryOrdering::Weak {
             for (i, value) in values.iter().enumerate() {
-                self.write_ordered(elem, self.neighbour(elem, ptr, i), *value, order);
+                self.store_ordered(elem, self.neighbour(elem, ptr, i), *value, order);
             }
             return;
         }
@@ -72,27 +72,27 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn neighbour(&self, elem: Elem, ptr: PointerValue<'c>, i: usize) -> PointerValue<'c> {
-        if i == 0 { ptr } else { self.ir.element_ptr(self.ir.stored(elem), ptr, self.ir.const64(i as u64)) }
+        if i == 0 { ptr } else { self.ir.element_ptr(self.ir.memory_type(elem), ptr, self.ir.const64(i as u64)) }
     }
 
-    fn read_ordered(&self, elem: Elem, ptr: PointerValue<'c>, order: Order) -> Val<'c> {
+    fn load_ordered(&self, elem: Elem, ptr: PointerValue<'c>, order: Order) -> Val<'c> {
         let (ir, bits) = (self.ir, elem.bytes() * 8);
         let text = format!("ld{}{}.b{bits} $0, [$1];", qualifiers(order), space_suffix(ptr));
         let word = ir.int(bits.max(16));
         let constraints = format!("={},l", register_letter(bits));
         let word = ir.asm(Some(word.into()), &text, &constraints, &[ptr.into()], true).expect("a load has a result");
         let word = ir.resize(word.into_int_value(), ir.int(bits), false);
-        self.register_form(elem, self.of_bits(word, ir.stored(elem)))
+        self.register_form(elem, self.of_bits(word, ir.memory_type(elem)))
     }
 
-    fn write_ordered(&self, elem: Elem, ptr: PointerValue<'c>, value: Val<'c>, order: Order) {
+    fn store_ordered(&self, elem: Elem, ptr: PointerValue<'c>, value: Val<'c>, order: Order) {
         let (ir, bits) = (self.ir, elem.bytes() * 8);
         let text = format!("st{}{}.b{bits} [$0], $1;", qualifiers(order), space_suffix(ptr));
         let word = ir.resize(self.as_bits(self.memory_form(elem, value)), ir.int(bits.max(16)), false);
         ir.asm(None, &text, &format!("l,{}", register_letter(bits)), &[ptr.into(), word.into()], true);
     }
 
-    /// The bits of a value.
+    /// The bits of a value as an integer.
     pub(super) fn as_bits(&self, value: Val<'c>) -> IntValue<'c> {
         match value {
             Val::PointerValue(ptr) => self.ir.ptr_to_int(ptr),
@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// A value of a type from its bits.
+    /// Converts bits to a value of a type.
     pub(super) fn of_bits(&self, bits: IntValue<'c>, ty: inkwell::types::BasicTypeEnum<'c>) -> Val<'c> {
         match ty {
             inkwell::types::BasicTypeEnum::PointerType(ty) => {
@@ -115,7 +115,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The elements packed in a wider word, lowest bits first.
+    /// Splits a word into `count` elements, lowest bits first.
     pub(super) fn split_word(&self, word: IntValue<'c>, elem: Elem, count: usize) -> Vec<Val<'c>> {
         let (ir, ty) = (self.ir, word.get_type());
         let piece = |i: usize| {
@@ -140,40 +140,42 @@ impl<'c> Emitter<'c, '_> {
         self.uses[value.0 as usize] > 0
     }
 
-    /// Broadcasts the value of each element's representative thread to the lanes that hold the element, if one warp holds all of
-    /// them. Otherwise the value only goes to a buffer, written by the representative.
+    /// Broadcasts the value that each element's representative thread has to the lanes that hold the same element, if all these
+    /// lanes are in one warp. Otherwise it returns the values unchanged: a following shared-memory store by the representative
+    /// distributes them.
     pub(super) fn broadcast_in_warp(&self, layout: &Layout, elem: Elem, values: Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
         let lanes: u32 = (0..).zip(&layout.lane).filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1u32 << bit).sum();
         if lanes == 0 || layout.warp.contains(&0) {
             return values;
         }
-        let speaker = ir.and(self.thread, ir.const32(31 & !lanes));
-        values.into_iter().map(|value| self.lane_value(value, elem, speaker)).collect()
+        let representative = ir.and(self.thread, ir.const32(31 & !lanes));
+        values.into_iter().map(|value| self.lane_value(value, elem, representative)).collect()
     }
 
     /// The value of another lane of the warp.
     pub(super) fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
-        self.by_words(value, elem, |word| {
+        self.map_words(value, elem, |word| {
             let args = [ir.const32(u32::MAX).into(), word, lane.into(), ir.const32(31).into()];
             ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args)
         })
     }
 
-    /// Whether this is the first thread, which acts for the group.
+    /// Whether this is the first of the threads that execute the current code. It acts for all of them.
     pub(super) fn first_thread(&self) -> IntValue<'c> {
         self.ir.icmp(IntPredicate::EQ, self.thread, self.ir.const32(0))
     }
 
-    pub(super) fn both(&self, a: Option<IntValue<'c>>, b: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
+    /// The conjunction of two optional conditions; `None` is true.
+    pub(super) fn conjunction(&self, a: Option<IntValue<'c>>, b: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
         match (a, b) {
             (Some(a), Some(b)) => Some(self.ir.and(a, b)),
             (a, b) => a.or(b),
         }
     }
 
-    /// Runs `then` if the condition holds; otherwise the result is `otherwise`.
+    /// Runs `then` if the condition holds. Otherwise the result is `otherwise`.
     pub(super) fn guarded(
         &self,
         cond: Option<IntValue<'c>>,
@@ -182,13 +184,13 @@ impl<'c> Emitter<'c, '_> {
     ) -> Vec<Val<'c>> {
         let ir = self.ir;
         let Some(cond) = cond else { return then(self) };
-        let before = ir.here();
+        let before = ir.current_block();
         let (inside, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
         ir.branch(cond, inside, after);
         ir.builder.position_at_end(inside);
         let values = then(self);
-        let end = ir.here();
-        ir.go(after);
+        let end = ir.current_block();
+        ir.jump(after);
         ir.builder.position_at_end(after);
         let merge = |(value, otherwise): (&Val<'c>, &Val<'c>)| {
             let phi = ir.builder.build_phi(value.get_type(), "").expect("the builder is at the start of a block");
@@ -215,7 +217,7 @@ pub(super) fn qualifiers(order: Order) -> String {
     format!("{semantics}{scope}")
 }
 
-/// The state-space suffix; a generic pointer has none.
+/// The state-space suffix of an instruction. A generic pointer has none.
 pub(super) fn space_suffix(ptr: PointerValue<'_>) -> &'static str {
     if ptr.get_type().get_address_space() == AddressSpace::from(GLOBAL) { ".global" } else { "" }
 }

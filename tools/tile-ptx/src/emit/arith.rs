@@ -4,7 +4,6 @@ use super::Emitter;
 use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
-use base::ir::Op as OpId;
 use core_dialect::tile::Elem;
 use inkwell::values::{FloatValue, IntValue};
 use inkwell::{FloatPredicate, IntPredicate};
@@ -12,8 +11,8 @@ use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Fma, Predicate, Rounding, Signedness, Unary};
 
 impl<'c> Emitter<'c, '_> {
-    /// Applies `f` to each register of the operands.
-    fn each<const N: usize>(
+    /// Applies `f` to each register of the operands, and sets the result.
+    fn map_registers<const N: usize>(
         &mut self,
         operands: [Value; N],
         result: Value,
@@ -28,9 +27,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn unary(&mut self, _op: OpId, kind: Unary, x: Value, result: Value) -> Result<()> {
+    pub(super) fn unary(&mut self, kind: Unary, x: Value, result: Value) -> Result<()> {
         let elem = self.elem(result);
-        self.each([x], result, |e, [x]| match kind {
+        self.map_registers([x], result, |e, [x]| match kind {
             Unary::AbsI => Ok(e.ir.intrinsic_value("llvm.abs", &[x.get_type()], &[x, e.ir.i1().const_zero().into()])),
             Unary::NegI { .. } => {
                 let x = x.into_int_value();
@@ -44,7 +43,7 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value, result: Value) -> Result<()> {
         let elem = self.elem(result);
-        self.each([lhs, rhs], result, |e, [a, b]| e.binary_scalar(kind, elem, a, b))
+        self.map_registers([lhs, rhs], result, |e, [a, b]| e.binary_scalar(kind, elem, a, b))
     }
 
     fn binary_scalar(&self, kind: Binary, elem: Elem, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>> {
@@ -61,9 +60,9 @@ impl<'c> Emitter<'c, '_> {
             Ok(ir.intrinsic_value(name, &[a.get_type()], &[a, b]))
         };
         Ok(match kind {
-            Binary::AddI { overflow } => ir.promise(ir.add(x, y), overflow).into(),
-            Binary::SubI { overflow } => ir.promise(ir.sub(x, y), overflow).into(),
-            Binary::MulI { overflow } => ir.promise(ir.mul(x, y), overflow).into(),
+            Binary::AddI { overflow } => ir.set_wrap_flags(ir.add(x, y), overflow).into(),
+            Binary::SubI { overflow } => ir.set_wrap_flags(ir.sub(x, y), overflow).into(),
+            Binary::MulI { overflow } => ir.set_wrap_flags(ir.mul(x, y), overflow).into(),
             Binary::MulHiU => self.high_product(x, y).into(),
             Binary::DivI { signedness, rounding } => self.divide(x, y, signedness, rounding).into(),
             Binary::RemI { signedness } => ir.rem(x, y, signedness == Signedness::Signed).into(),
@@ -91,7 +90,7 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let signed = signedness == Signedness::Signed;
         let quotient = ir.div(x, y, signed);
-        let up = match rounding {
+        let round_up = match rounding {
             Rounding::NegativeInf => false,
             Rounding::PositiveInf => !common::fault_injected("ptx.quotient"),
             _ => return quotient,
@@ -100,27 +99,27 @@ impl<'c> Emitter<'c, '_> {
         let zero = ty.const_zero();
         let inexact = ir.icmp(IntPredicate::NE, ir.mul(quotient, y), x);
         let negative = if signed { ir.icmp(IntPredicate::SLT, ir.xor(x, y), zero) } else { ir.i1().const_zero() };
-        let adjust = ir.and(inexact, if up { ir.not(negative) } else { negative });
+        let adjust = ir.and(inexact, if round_up { ir.not(negative) } else { negative });
         let step = ir.resize(adjust, ty, false);
-        if up { ir.add(quotient, step) } else { ir.sub(quotient, step) }
+        if round_up { ir.add(quotient, step) } else { ir.sub(quotient, step) }
     }
 
-    /// A shift by the width or more gives 0; a signed right shift then fills with the sign.
+    /// A shift by at least the bit width gives 0, except that a signed right shift fills all bits with the sign.
     fn shift(&self, x: IntValue<'c>, count: IntValue<'c>, right: Option<Signedness>) -> IntValue<'c> {
         let ir = self.ir;
         let ty = x.get_type();
         let width = u64::from(ty.get_bit_width());
-        let most = ty.const_int(width - 1, false);
-        let beyond = ir.icmp(IntPredicate::UGT, count, most);
-        let within = ir.select(beyond, most.into(), count.into()).into_int_value();
+        let max_count = ty.const_int(width - 1, false);
+        let is_too_large = ir.icmp(IntPredicate::UGT, count, max_count);
+        let clamped = ir.select(is_too_large, max_count.into(), count.into()).into_int_value();
         if right == Some(Signedness::Signed) && !common::fault_injected("ptx.shift") {
-            return ir.shr(x, within, true);
+            return ir.shr(x, clamped, true);
         }
         // The back end fuses a shift with such a select into one instruction with a 32-bit count. A longer count would lose its
         // upper bits.
-        let count = if width > 32 { within } else { count };
+        let count = if width > 32 { clamped } else { count };
         let shifted = if right.is_some() { ir.shr(x, count, false) } else { ir.shl(x, count) };
-        ir.select(beyond, ty.const_zero().into(), shifted.into()).into_int_value()
+        ir.select(is_too_large, ty.const_zero().into(), shifted.into()).into_int_value()
     }
 
     fn binary_float(&self, kind: Binary, elem: Elem, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
@@ -129,11 +128,11 @@ impl<'c> Emitter<'c, '_> {
             let value: std::result::Result<FloatValue<'c>, inkwell::builder::BuilderError> = result;
             value.expect("float arithmetic fits").into()
         };
-        let plain = |rounding: Rounding, ftz: bool| rounding == Rounding::NearestEven && !ftz;
+        let is_default = |rounding: Rounding, ftz: bool| rounding == Rounding::NearestEven && !ftz;
         match kind {
-            Binary::AddF { rounding, ftz } if plain(rounding, ftz) => Ok(build(ir.builder.build_float_add(a, b, ""))),
-            Binary::SubF { rounding, ftz } if plain(rounding, ftz) => Ok(build(ir.builder.build_float_sub(a, b, ""))),
-            Binary::MulF { rounding, ftz } if plain(rounding, ftz) => Ok(build(ir.builder.build_float_mul(a, b, ""))),
+            Binary::AddF { rounding, ftz } if is_default(rounding, ftz) => Ok(build(ir.builder.build_float_add(a, b, ""))),
+            Binary::SubF { rounding, ftz } if is_default(rounding, ftz) => Ok(build(ir.builder.build_float_sub(a, b, ""))),
+            Binary::MulF { rounding, ftz } if is_default(rounding, ftz) => Ok(build(ir.builder.build_float_mul(a, b, ""))),
             Binary::AddF { rounding, ftz } => self.directed("add", elem, rounding, ftz, &[a.into(), b.into()]),
             Binary::SubF { rounding, ftz } => {
                 let negated = ir.builder.build_float_neg(b, "").expect("floats negate");
@@ -141,19 +140,19 @@ impl<'c> Emitter<'c, '_> {
             }
             Binary::MulF { rounding, ftz } => self.directed("mul", elem, rounding, ftz, &[a.into(), b.into()]),
             Binary::DivF { rounding, ftz } => self.divide_float(elem, rounding, ftz, a, b),
-            Binary::MaxF { propagate_nan, ftz } => self.extreme("max", elem, propagate_nan, ftz, a, b),
-            Binary::MinF { propagate_nan, ftz } => self.extreme("min", elem, propagate_nan, ftz, a, b),
+            Binary::MaxF { propagate_nan, ftz } => self.extreme("max", propagate_nan, ftz, a, b),
+            Binary::MinF { propagate_nan, ftz } => self.extreme("min", propagate_nan, ftz, a, b),
             _ => self.math2(kind, elem, a.into(), b.into()),
         }
     }
 
-    /// An arithmetic instruction with its rounding in the name, such as `add.rz.f32`. Half types go through f32: two roundings in
-    /// the same direction equal one.
+    /// Emits an arithmetic instruction with its rounding mode in the name, such as `add.rz.f32`. For half types it computes in
+    /// f32 and rounds again: with a directed mode, two roundings in the same direction equal one.
     pub(super) fn directed(&self, name: &str, elem: Elem, rounding: Rounding, ftz: bool, args: &[Val<'c>]) -> Result<Val<'c>> {
         if let half @ (Scalar::F16 | Scalar::BF16) = elem.carrier() {
             let wide: Vec<Val<'c>> = args.iter().map(|arg| self.widen(*arg)).collect();
             let result = self.directed(name, Elem::Scalar(Scalar::F32), rounding, false, &wide)?;
-            return Ok(self.write_floats(Scalar::F32, half, rounding, &[result])?[0]);
+            return Ok(self.round_floats(Scalar::F32, half, rounding, &[result])?[0]);
         }
         let (mode, suffix) = (rounding_suffix(rounding), if ftz { ".ftz" } else { "" });
         let (ty, constraint) = match elem {
@@ -171,7 +170,7 @@ impl<'c> Emitter<'c, '_> {
         let scalar = elem.carrier();
         let nearest = matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full);
         if nearest && matches!(scalar, Scalar::F16 | Scalar::BF16) {
-            // Two roundings to nearest equal one, because f32 has more than twice the bits.
+            // Two roundings to nearest equal one, because f32 has more than twice as many mantissa bits as the half types.
             let f32 = Elem::Scalar(Scalar::F32);
             let widen = |value: FloatValue<'c>| self.ir.builder.build_float_ext(value, self.ir.f32(), "").expect("halves widen");
             let quotient = self.divide_float(f32, Rounding::NearestEven, false, widen(a), widen(b))?;
@@ -190,28 +189,19 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn extreme(
-        &self,
-        name: &str,
-        elem: Elem,
-        propagate_nan: bool,
-        ftz: bool,
-        a: FloatValue<'c>,
-        b: FloatValue<'c>,
-    ) -> Result<Val<'c>> {
+    fn extreme(&self, name: &str, propagate_nan: bool, ftz: bool, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
         if ftz {
             let text = format!("{name}.ftz{}.f32 $0, $1, $2;", if propagate_nan { ".NaN" } else { "" });
             let args = [a.into(), b.into()];
             return Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("it has a result"));
         }
         let intrinsic = format!("llvm.{name}{}", if propagate_nan && !common::fault_injected("ptx.nan") { "imum" } else { "num" });
-        let _ = elem;
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
 
     pub(super) fn fma(&mut self, kind: Fma, operands: [Value; 3], result: Value) -> Result<()> {
         let elem = self.elem(result);
-        self.each(operands, result, |e, args| {
+        self.map_registers(operands, result, |e, args| {
             if kind.rounding == Rounding::NearestEven && !kind.ftz {
                 return Ok(e.ir.intrinsic_value("llvm.fma", &[args[0].get_type()], &args));
             }
@@ -220,7 +210,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     pub(super) fn compare(&mut self, kind: Compare, lhs: Value, rhs: Value, result: Value) {
-        let compared = self.each([lhs, rhs], result, |e, [a, b]| {
+        let compared = self.map_registers([lhs, rhs], result, |e, [a, b]| {
             Ok(match kind {
                 Compare::Float { predicate, ordered } => {
                     let predicate = float_predicate(predicate, ordered);
@@ -237,7 +227,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     pub(super) fn select(&mut self, cond: Value, yes: Value, no: Value, result: Value) {
-        let selected = self.each([cond, yes, no], result, |e, [cond, yes, no]| {
+        let selected = self.map_registers([cond, yes, no], result, |e, [cond, yes, no]| {
             Ok(e.ir.select(cond.into_int_value(), if common::fault_injected("ptx.select") { no } else { yes }, no))
         });
         selected.expect("selection exists for every type");

@@ -1,4 +1,5 @@
-//! Atomic read-modify-write and compare-and-swap as inline assembly. Reason: LLVM drops their memory order and scope.
+//! Atomic read-modify-write and compare-and-swap ops as inline assembly. Reason: LLVM's atomic instructions lose the memory order
+//! and scope.
 
 use super::Emitter;
 use super::access_runs::{qualifiers, space_suffix};
@@ -22,7 +23,7 @@ impl<'c> Emitter<'c, '_> {
         let elem = self.elem(results[0]);
         let atomic = self.atomic_name(op, elem, mode)?;
         let layout = self.layout(results[0]);
-        let speaks = self.speaks(&layout);
+        let is_representative = self.is_representative(&layout);
         let mut registers = Vec::with_capacity(layout.registers());
         for i in 0..layout.registers() {
             let ptr = self.get(ptr)[i].into_pointer_value();
@@ -30,9 +31,9 @@ impl<'c> Emitter<'c, '_> {
             let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
             let otherwise = [operands[0]];
             let act = |e: &Self| vec![e.atomic_instruction(&atomic, elem, order, ptr, &operands)];
-            registers.extend(self.guarded(self.both(mask, speaks), &otherwise, act));
+            registers.extend(self.guarded(self.conjunction(mask, is_representative), &otherwise, act));
         }
-        if speaks.is_some() && self.is_used(results[0]) {
+        if is_representative.is_some() && self.is_used(results[0]) {
             registers = self.broadcast_in_warp(&layout, elem, registers);
         }
         self.set(results[0], registers);

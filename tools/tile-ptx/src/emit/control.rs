@@ -1,4 +1,5 @@
-//! Structured control flow as basic blocks. Invariant: conditions are uniform in the CTA or warp role, so warps do not diverge.
+//! Structured control flow as basic blocks. Invariant: a condition has the same value in all threads of the CTA or warp role, so
+//! warps do not diverge.
 
 use super::fragment_prefetch::{Bounds, PrefetchedIterations};
 use super::{Emitter, Lowered};
@@ -16,44 +17,44 @@ use numerics::arith::{Compare, Predicate};
 use sched::Op;
 use tileas::{MmaOperand, Type};
 
-/// An open construct, with the targets of ops that leave its regions.
+/// An open control-flow op, with the blocks to which terminators in its regions branch.
 pub(crate) struct ControlFrame<'c> {
     pub(super) kind: FrameKind<'c>,
-    /// The block after the construct, which receives its results.
-    pub(super) join: Target<'c>,
+    /// The block after the op, which receives the op's results.
+    pub(super) join: PhiBlock<'c>,
 }
 
 pub(super) enum FrameKind<'c> {
     If,
-    /// The back edge of the loop starts at `next`.
+    /// The block from which the back edge of the loop starts.
     For {
-        next: Target<'c>,
+        next: PhiBlock<'c>,
     },
     Loop {
-        next: Target<'c>,
+        next: PhiBlock<'c>,
     },
 }
 
-/// From this number of registers on, a separate block for their initial values is profitable.
-const MANY: usize = 8;
+/// Number of registers from which a separate block for their initial values is profitable.
+const MANY_REGISTERS: usize = 8;
 
 /// A basic block and its phis.
 #[derive(Clone)]
-pub(super) struct Target<'c> {
+pub(super) struct PhiBlock<'c> {
     pub(super) block: BasicBlock<'c>,
-    arriving: Vec<Arriving<'c>>,
+    value_phis: Vec<ValuePhis<'c>>,
 }
 
-/// The phis of a value: one per register, or per word of narrow elements. A load of narrow elements returns words. Unpacking them
-/// before the phi would wait for the load in this iteration, though only a later one needs it.
+/// The phis of a value: one per register, or per word of narrow elements. Reason: a load of narrow elements returns words. If the
+/// words were unpacked before the phi, this iteration would wait for a load whose result only a later iteration needs.
 #[derive(Clone)]
-struct Arriving<'c> {
+struct ValuePhis<'c> {
     phis: Vec<PhiValue<'c>>,
     words_of: Option<Elem>,
 }
 
-/// Bits of a word.
-const WORD: u32 = 32;
+/// Number of bits of a word.
+const WORD_BITS: u32 = 32;
 
 fn is_constant(register: Val) -> bool {
     match register {
@@ -63,28 +64,29 @@ fn is_constant(register: Val) -> bool {
     }
 }
 
-impl<'c> Target<'c> {
-    pub(super) fn arrive(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
-        for (arriving, registers) in self.arriving.iter().zip(values) {
-            let words = arriving.words_of.map(|_| ir.words(registers));
-            for (phi, value) in arriving.phis.iter().zip(words.as_ref().unwrap_or(registers)) {
-                phi.add_incoming(&[(value, ir.here())]);
+impl<'c> PhiBlock<'c> {
+    /// Adds the incoming values of the phis for the edge from the current block.
+    pub(super) fn add_incoming(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
+        for (value_phis, registers) in self.value_phis.iter().zip(values) {
+            let words = value_phis.words_of.map(|_| ir.words(registers));
+            for (phi, value) in value_phis.phis.iter().zip(words.as_ref().unwrap_or(registers)) {
+                phi.add_incoming(&[(value, ir.current_block())]);
             }
         }
     }
 
     /// The counter of a `for`, its first phi.
     pub(super) fn counter(&self) -> IntValue<'c> {
-        self.arriving[0].phis[0].as_basic_value().into_int_value()
+        self.value_phis[0].phis[0].as_basic_value().into_int_value()
     }
 
-    /// The registers of the values, inside the block.
+    /// The registers of the values that the phis of the block represent.
     pub(super) fn values(&self, ir: &Ir<'c>) -> Vec<Vec<Val<'c>>> {
-        self.arriving.iter().map(|arriving| arriving.registers(ir)).collect()
+        self.value_phis.iter().map(|value_phis| value_phis.registers(ir)).collect()
     }
 }
 
-impl<'c> Arriving<'c> {
+impl<'c> ValuePhis<'c> {
     fn registers(&self, ir: &Ir<'c>) -> Vec<Val<'c>> {
         let phis = self.phis.iter().map(|phi| phi.as_basic_value());
         match self.words_of {
@@ -95,7 +97,7 @@ impl<'c> Arriving<'c> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn construct(&mut self, core: &Core, results: &[Value]) -> Result<()> {
+    pub(super) fn structured_op(&mut self, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::If { cond, then, otherwise } => self.if_op(*cond, *then, *otherwise, results),
             Core::For { init, body, .. } if is_clc_loop(&self.function.body, Some(core), Op::core) => {
@@ -113,47 +115,47 @@ impl<'c> Emitter<'c, '_> {
         self.frames.iter().any(|frame| !matches!(frame.kind, FrameKind::If))
     }
 
-    /// A new block with phis for the values.
-    pub(super) fn target(&mut self, values: &[Value], name: &str) -> Target<'c> {
-        let back = self.ir.here();
+    /// Creates a block with phis for the values.
+    pub(super) fn block_with_phis(&mut self, values: &[Value], name: &str) -> PhiBlock<'c> {
+        let back = self.ir.current_block();
         let block = self.ir.block(self.kernel, name);
         self.ir.builder.position_at_end(block);
-        let arriving = values.iter().map(|value| self.arriving(*value)).collect();
+        let value_phis = values.iter().map(|value| self.value_phis(*value)).collect();
         self.ir.builder.position_at_end(back);
-        Target { block, arriving }
+        PhiBlock { block, value_phis }
     }
 
-    fn arriving(&self, value: Value) -> Arriving<'c> {
+    fn value_phis(&self, value: Value) -> ValuePhis<'c> {
         if self.ty(value).elem().is_none() {
             // Tokens do not exist at run time.
-            return Arriving { phis: Vec::new(), words_of: None };
+            return ValuePhis { phis: Vec::new(), words_of: None };
         }
         let (elem, registers) = (self.elem(value), self.layout(value).registers());
-        let in_word = (WORD / elem.bits().max(1)) as usize;
+        let in_word = (WORD_BITS / elem.bits().max(1)) as usize;
         let words_of = Some(elem).filter(|elem| matches!(elem.bits(), 8 | 16) && registers.is_multiple_of(in_word));
         let (ty, count) = match words_of {
             Some(_) => (self.ir.i32().into(), registers / in_word),
             None => (self.ir.elem(elem), registers),
         };
         let phi = |_| self.ir.builder.build_phi(ty, "").expect("the builder is at the start of a block");
-        Arriving { phis: (0..count).map(phi).collect(), words_of }
+        ValuePhis { phis: (0..count).map(phi).collect(), words_of }
     }
 
-    /// Appends phis for values without a name in the program.
-    fn carry(&self, target: &mut Target<'c>, values: &[Val<'c>]) {
-        let back = self.ir.here();
+    /// Appends phis for values that are not SSA values of the program.
+    fn append_phis(&self, target: &mut PhiBlock<'c>, values: &[Val<'c>]) {
+        let back = self.ir.current_block();
         self.ir.builder.position_at_end(target.block);
         let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has only phis");
-        target.arriving.push(Arriving { phis: values.iter().map(phi).collect(), words_of: None });
+        target.value_phis.push(ValuePhis { phis: values.iter().map(phi).collect(), words_of: None });
         self.ir.builder.position_at_end(back);
     }
 
-    pub(super) fn bind(&mut self, values: &[Value], target: &Target<'c>) {
-        for (value, arriving) in values.iter().zip(&target.arriving) {
+    pub(super) fn bind(&mut self, values: &[Value], target: &PhiBlock<'c>) {
+        for (value, value_phis) in values.iter().zip(&target.value_phis) {
             if self.ty(*value).elem().is_none() {
                 self.set_token(*value);
             } else {
-                self.set(*value, arriving.registers(self.ir));
+                self.set(*value, value_phis.registers(self.ir));
             }
         }
     }
@@ -167,7 +169,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn if_op(&mut self, cond: Value, then: Region, otherwise: Region, results: &[Value]) -> Result<()> {
-        let join = self.target(results, "join");
+        let join = self.block_with_phis(results, "join");
         let (yes, no) = (self.ir.block(self.kernel, "then"), self.ir.block(self.kernel, "else"));
         let cond = self.scalar(cond).into_int_value();
         self.ir.branch(cond, yes, no);
@@ -187,60 +189,61 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Whether a block only yields a constant tile of many registers.
+    /// Whether a block only yields a constant tile with many registers.
     fn yields_only_a_constant(&self, block: Block) -> bool {
         let body = &self.function.body;
         match body.blocks[block].ops[..] {
-            [made, _] => {
-                let constant = matches!(body.ops[made].kind.core(), Some(Core::Constant { .. })).then(|| body.result(made));
+            [constant_op, _] => {
+                let constant =
+                    matches!(body.ops[constant_op].kind.core(), Some(Core::Constant { .. })).then(|| body.result(constant_op));
                 let is_tile = |value: &Value| matches!(self.ty(*value), Type::Tile { .. });
-                constant.filter(is_tile).is_some_and(|value| self.layout(value).registers() >= MANY)
+                constant.filter(is_tile).is_some_and(|value| self.layout(value).registers() >= MANY_REGISTERS)
             }
             _ => false,
         }
     }
 
-    /// Emits a rotated loop: one test before the first iteration and one at the end of each. LLVM would rotate the loop itself, but
-    /// in time quadratic in the number of loops.
+    /// Emits a rotated loop: one test before the first iteration, and one at the end of each iteration. LLVM would rotate the
+    /// loop itself, but its time is quadratic in the number of loops.
     /// All iterations end in one block, so that LLVM can compute the trip count.
     fn for_op(&mut self, bounds: [Value; 3], init: &[Value], unsigned: bool, body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
         let [lower, upper, step] = bounds.map(|value| self.scalar(value).into_int_value());
         let inner = self.function.body.block_of(body);
         let args = self.function.body.blocks[inner].args.clone();
-        let (mut start, join) = (self.target(&args, "body"), self.target(results, "join"));
-        let mut next = self.target(&args[1..], "next");
+        let (mut start, join) = (self.block_with_phis(&args, "body"), self.block_with_phis(results, "join"));
+        let mut next = self.block_with_phis(&args[1..], "next");
         let less = match unsigned {
             _ if common::fault_injected("ptx.last") => IntPredicate::SLE,
             true => IntPredicate::ULT,
             false => IntPredicate::SLT,
         };
-        let some = ir.icmp(less, lower, upper);
+        let has_iterations = ir.icmp(less, lower, upper);
         let mut iterations = self.prefetched_iterations(inner, Bounds { step, upper, less });
         let entry = if iterations.is_some() { ir.block(self.kernel, "first") } else { start.block };
         let init = self.registers(init);
         let mut awaited = self.awaited_after(results);
-        let taken = self.without_unread(init.clone(), body, bounds[0], &awaited);
-        let first = [vec![vec![lower.into()]], taken.clone()].concat();
+        let entry_values = self.with_poison_for_unread(init.clone(), body, bounds[0], &awaited);
+        let first = [vec![vec![lower.into()]], entry_values.clone()].concat();
         if iterations.is_none() {
-            start.arrive(ir, &first);
+            start.add_incoming(ir, &first);
         }
         // LLVM would materialise constants twice before the branch, for the first iteration and for the zero-trip path.
-        let constants = taken.iter().flatten().filter(|register| is_constant(**register)).count();
-        let straight = taken == init && constants < MANY;
-        let none = if straight { join.block } else { ir.block(self.kernel, "none") };
-        if straight {
+        let constants = entry_values.iter().flatten().filter(|register| is_constant(**register)).count();
+        let needs_no_block = entry_values == init && constants < MANY_REGISTERS;
+        let zero_trip = if needs_no_block { join.block } else { ir.block(self.kernel, "none") };
+        if needs_no_block {
             awaited.clear();
-            join.arrive(ir, &init);
+            join.add_incoming(ir, &init);
         }
-        ir.branch(some, entry, none);
-        if !straight {
-            // The zero-trip path alone writes the initial values. The other path must not write these registers while MMAs are in
+        ir.branch(has_iterations, entry, zero_trip);
+        if !needs_no_block {
+            // Only the zero-trip path writes the initial values. The other path must not write these registers while MMAs are in
             // flight.
-            ir.builder.position_at_end(none);
+            ir.builder.position_at_end(zero_trip);
             ir.asm(None, if awaited.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
-            join.arrive(ir, &init);
-            ir.go(join.block);
+            join.add_incoming(ir, &init);
+            ir.jump(join.block);
         }
         if let Some(iterations) = &mut iterations {
             ir.builder.position_at_end(entry);
@@ -248,74 +251,80 @@ impl<'c> Emitter<'c, '_> {
         }
         ir.builder.position_at_end(start.block);
         self.bind(&args, &start);
-        self.early = iterations.map(|iterations| iterations.with_words(start.values(ir)));
+        self.fragment_prefetch = iterations.map(|iterations| iterations.with_words(start.values(ir)));
         self.frames.push(ControlFrame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
         self.block(inner)?;
         self.close();
         ir.builder.position_at_end(next.block);
         let counter = ir.add(start.counter(), step);
         let mut carried = next.values(ir);
-        start.arrive(ir, &[vec![vec![counter.into()]], carried.clone()].concat());
+        start.add_incoming(ir, &[vec![vec![counter.into()]], carried.clone()].concat());
         let more = ir.icmp(less, counter, upper);
         if awaited.is_empty() {
-            join.arrive(ir, &carried);
+            join.add_incoming(ir, &carried);
             ir.branch(more, start.block, join.block);
         } else {
             let done = ir.block(self.kernel, "done");
             ir.branch(more, start.block, done);
             ir.builder.position_at_end(done);
-            let accumulators = self.awaited(0, awaited.iter().map(|number| carried[*number].clone()).collect());
+            let accumulators = self.wait_for_accumulators(0, awaited.iter().map(|number| carried[*number].clone()).collect());
             awaited.iter().zip(accumulators).for_each(|(number, sum)| carried[*number] = sum);
             self.awaited.extend(awaited.iter().map(|number| results[*number]));
-            join.arrive(ir, &carried);
-            ir.go(join.block);
+            join.add_incoming(ir, &carried);
+            ir.jump(join.block);
         }
         ir.builder.position_at_end(join.block);
         self.bind(results, &join);
         Ok(())
     }
 
-    /// Enters a loop with fragment prefetch; the first fragments follow the loop's initial values.
+    /// Enters a loop with fragment prefetch. The prefetched fragments are appended to the loop's initial values in `given`.
     fn begin_first_iteration(
         &mut self,
         iterations: &mut PrefetchedIterations<'c>,
         mut given: Vec<Vec<Val<'c>>>,
-        [start, next]: [&mut Target<'c>; 2],
+        [start, next]: [&mut PhiBlock<'c>; 2],
     ) -> Result<()> {
         let words = self.begin_iteration(iterations, &given)?;
         for words in &words {
-            self.carry(start, words);
-            self.carry(next, words);
+            self.append_phis(start, words);
+            self.append_phis(next, words);
         }
         given.extend(words);
-        start.arrive(self.ir, &given);
-        self.ir.go(start.block);
+        start.add_incoming(self.ir, &given);
+        self.ir.jump(start.block);
         Ok(())
     }
 
-    /// The loop results that the next op waits for, if this op waits for all MMAs.
+    /// The indices of the loop results for which the next op waits, if this op is a wait for all MMAs.
     fn awaited_after(&self, results: &[Value]) -> Vec<usize> {
         let body = &self.function.body;
         let Some(op) = results.first().and_then(|result| body.defining_op(*result)) else { return Vec::new() };
-        let behind = body.blocks.values().find_map(|block| {
+        let next_op = body.blocks.values().find_map(|block| {
             let at = block.ops.iter().position(|other| *other == op)?;
             block.ops.get(at + 1)
         });
-        let Some(Op::GroupWait { pending: 0, accumulators }) = behind.map(|op| &body.ops[*op].kind) else { return Vec::new() };
+        let Some(Op::GroupWait { pending: 0, accumulators }) = next_op.map(|op| &body.ops[*op].kind) else { return Vec::new() };
         let numbers: Option<Vec<usize>> = accumulators.iter().map(|sum| results.iter().position(|result| result == sum)).collect();
         numbers.unwrap_or_default()
     }
 
-    /// The initial values of a loop, with poison for accumulators that the first iteration ignores (`scale-d = 0`).
-    /// Condition: the program waits for the MMA inside the iteration or directly after the loop. Reason: ptxas serialises `wgmma`
-    /// if another instruction writes an accumulator in flight.
-    fn without_unread(&self, mut init: Vec<Vec<Val<'c>>>, region: Region, lower: Value, awaited: &[usize]) -> Vec<Vec<Val<'c>>> {
+    /// The initial values of a loop, with `poison` for accumulators that the first iteration ignores (`scale-d = 0`). Applies
+    /// only if the program waits for the MMA inside the iteration or directly after the loop. Reason: ptxas serialises `wgmma` if
+    /// another instruction writes an accumulator in flight.
+    fn with_poison_for_unread(
+        &self,
+        mut init: Vec<Vec<Val<'c>>>,
+        region: Region,
+        lower: Value,
+        awaited: &[usize],
+    ) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
         let [counter, carried @ ..] = &body.blocks[body.block_of(region)].args[..] else { return init };
         let inside = body.walk(region);
         let is_first_iteration = |zero_init: Value| {
-            let made = body.defining_op(zero_init).and_then(|op| body.ops[op].kind.core());
-            let Some(Core::Compare { kind: Compare::Int { predicate: Predicate::Equal, .. }, lhs, rhs }) = made else {
+            let producer = body.defining_op(zero_init).and_then(|op| body.ops[op].kind.core());
+            let Some(Core::Compare { kind: Compare::Int { predicate: Predicate::Equal, .. }, lhs, rhs }) = producer else {
                 return false;
             };
             (*lhs, *rhs) == (*counter, lower)
@@ -326,18 +335,18 @@ impl<'c> Emitter<'c, '_> {
                 |op| matches!(&body.ops[*op].kind, Op::GroupWait { pending: 0, accumulators } if accumulators.contains(&result)),
             )
         };
-        let takes = |op: OpId, number: usize| match &body.ops[op].kind {
+        let ignores_initial_value = |op: OpId, number: usize| match &body.ops[op].kind {
             Op::Core(tileas::Op::Mma { acc: MmaOperand::Registers(acc), zero_init: Some(zero_init), in_flight, .. }) => {
-                let is_over = !in_flight || awaited.contains(&number) || is_awaited(op);
-                *acc == carried[number] && is_first_iteration(*zero_init) && is_over
+                let has_wait = !in_flight || awaited.contains(&number) || is_awaited(op);
+                *acc == carried[number] && is_first_iteration(*zero_init) && has_wait
             }
             _ => false,
         };
         for (number, (value, registers)) in carried.iter().zip(&mut init).enumerate() {
             let uses = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|operand| *operand == value).count();
-            let taken = inside.iter().any(|op| takes(*op, number));
-            if taken && inside.iter().map(uses).sum::<usize>() == 1 {
-                registers.iter_mut().for_each(|register| *register = self.ir.unset(*register));
+            let is_unread = inside.iter().any(|op| ignores_initial_value(*op, number));
+            if is_unread && inside.iter().map(uses).sum::<usize>() == 1 {
+                registers.iter_mut().for_each(|register| *register = self.ir.poison_like(*register));
             }
         }
         init
@@ -347,9 +356,9 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let inner = self.function.body.block_of(body);
         let args = self.function.body.blocks[inner].args.clone();
-        let (next, join) = (self.target(&args, "head"), self.target(results, "join"));
-        next.arrive(ir, &self.registers(init));
-        ir.go(next.block);
+        let (next, join) = (self.block_with_phis(&args, "head"), self.block_with_phis(results, "join"));
+        next.add_incoming(ir, &self.registers(init));
+        ir.jump(next.block);
         ir.builder.position_at_end(next.block);
         self.bind(&args, &next);
         self.frames.push(ControlFrame { kind: FrameKind::Loop { next: next.clone() }, join: join.clone() });
@@ -360,37 +369,37 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Closes the innermost construct.
+    /// Closes the innermost control-flow op.
     pub(super) fn close(&mut self) {
         self.frames.pop();
     }
 
-    /// Branches from the end of a region to the target of its construct.
-    pub(super) fn leave(&mut self, core: &Core) {
+    /// Emits a terminator: branches from the end of a region to the block that receives the terminator's values.
+    pub(super) fn emit_terminator(&mut self, core: &Core) {
         let ir = self.ir;
         match core {
             Core::Return {} => self.end_thread(),
             Core::Yield { values } => {
                 let values = self.registers(values);
                 let frame = self.frames.last().expect("a yield is in a construct");
-                frame.join.arrive(ir, &values);
-                ir.go(frame.join.block);
+                frame.join.add_incoming(ir, &values);
+                ir.jump(frame.join.block);
             }
             Core::Break { values } => {
                 let values = self.registers(values);
                 let frame = self.frames.iter().rev().find(|frame| matches!(frame.kind, FrameKind::Loop { .. }));
                 let join = &frame.expect("a break is in a loop").join;
-                join.arrive(ir, &values);
-                ir.go(join.block);
+                join.add_incoming(ir, &values);
+                ir.jump(join.block);
             }
             Core::Continue { values } => {
                 let mut values = self.registers(values);
-                values.extend(self.read_for_next().into_iter().flatten());
+                values.extend(self.take_prefetched_words().into_iter().flatten());
                 let frame = self.frames.iter().rev().find(|frame| !matches!(frame.kind, FrameKind::If));
                 match &frame.expect("a continue is in a loop").kind {
                     FrameKind::For { next } | FrameKind::Loop { next } => {
-                        next.arrive(ir, &values);
-                        ir.go(next.block);
+                        next.add_incoming(ir, &values);
+                        ir.jump(next.block);
                     }
                     FrameKind::If => unreachable!("the search skips ifs"),
                 }

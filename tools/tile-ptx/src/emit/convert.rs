@@ -1,7 +1,7 @@
 //! Conversions between element types, two registers at a time where the target has a packed instruction.
 //!
-//! Float formats that LLVM lacks are integers here. Reads convert them to a format that represents them exactly: f16 for eight and
-//! four bits, f32 for a bare exponent. Writes start from f32.
+//! Float formats that LLVM lacks are integers here. Conversions from them start with an exact conversion to a format that LLVM
+//! has: f16 for formats of eight and four bits, f32 for `f8e8m0fnu` and `f8e5m3fnu`. Conversions to them start from f32.
 //! [`super::small_float`] has the instructions and, for targets without them, the bit arithmetic.
 
 use super::Emitter;
@@ -17,8 +17,8 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Rounding, Signedness, ToBool};
 use target_info::Feature;
 
-/// The LLVM float type that represents every value of `from` exactly; none for integers.
-fn read_as(from: Scalar) -> Option<Scalar> {
+/// The LLVM float type that represents every value of `from` exactly; `None` for integers.
+fn exact_float_type(from: Scalar) -> Option<Scalar> {
     match from {
         Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => Some(from),
         Scalar::TF32 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => Some(Scalar::F32),
@@ -27,15 +27,15 @@ fn read_as(from: Scalar) -> Option<Scalar> {
     }
 }
 
-/// Whether PTX can compute with values of the type.
-pub(super) fn is_readable(scalar: Scalar) -> bool {
-    scalar.is_int() || read_as(scalar).is_some()
+/// Whether this module can convert from and to the type.
+pub(super) fn is_convertible(scalar: Scalar) -> bool {
+    scalar.is_int() || exact_float_type(scalar).is_some()
 }
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {
         let (from, to) = (self.elem(x).carrier(), self.elem(result).carrier());
-        if !is_readable(from) || !is_readable(to) {
+        if !is_convertible(from) || !is_convertible(to) {
             return Err(self.unsupported(op));
         }
         let mut registers = Vec::with_capacity(self.get(x).len());
@@ -54,14 +54,15 @@ impl<'c> Emitter<'c, '_> {
             Convert::TruncI { .. } => each(&|x| Ok(self.resize(x, to, Signedness::Unsigned).into())),
             Convert::Bitcast => each(&|x| Ok(self.ir.bitcast(x, self.ir.scalar(to)))),
             Convert::FToF { rounding } => {
-                let (middle, values) = self.read_floats(from, pair);
-                self.write_floats(middle, to, rounding, &values)
+                let (middle, values) = self.widen_exactly(from, pair);
+                self.round_floats(middle, to, rounding, &values)
             }
             Convert::IToF { signedness, rounding } if matches!(to, Scalar::F32 | Scalar::F64) => {
                 each(&|x| Ok(self.int_to_float(x.into_int_value(), from, to, signedness, rounding).into()))
             }
             Convert::IToF { signedness, rounding } => {
-                // The f32 step uses a sticky last bit or the requested direction, so a second rounding is exact.
+                // A second rounding must not change the result. So the conversion to f32 sets a sticky last bit, or rounds in the
+                // requested direction.
                 let first = if rounding == Rounding::NearestEven { None } else { Some(rounding) };
                 let wide = each(&|x| {
                     let x = x.into_int_value();
@@ -70,11 +71,11 @@ impl<'c> Emitter<'c, '_> {
                         Some(rounding) => self.int_to_float(x, from, Scalar::F32, signedness, rounding).into(),
                     })
                 })?;
-                self.write_floats(Scalar::F32, to, rounding, &wide)
+                self.round_floats(Scalar::F32, to, rounding, &wide)
             }
             Convert::FToI { .. } if to == Scalar::I1 => each(&|x| Ok(self.float_to_bool(x, from).into())),
             Convert::FToI { signedness, saturating } => {
-                let (middle, values) = self.read_floats(from, pair);
+                let (middle, values) = self.widen_exactly(from, pair);
                 values.iter().map(|x| Ok(self.float_to_int(*x, middle, to, signedness, saturating).into())).collect()
             }
         }
@@ -84,9 +85,10 @@ impl<'c> Emitter<'c, '_> {
         self.ir.resize(x.into_int_value(), self.ir.scalar(to).into_int_type(), signedness == Signedness::Signed)
     }
 
-    /// Exact f16, bf16, f32 or f64 values, and their type. The source type must be [`is_readable`].
-    pub(super) fn read_floats(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
-        let form = read_as(from).expect("the type is readable");
+    /// Converts values exactly to f16, bf16, f32 or f64. Returns the new type too. The source type must be a float that
+    /// [`is_convertible`].
+    pub(super) fn widen_exactly(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
+        let form = exact_float_type(from).expect("the type is readable");
         let values = match (from, form) {
             (Scalar::F8E8M0FNU, _) => pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect(),
             (Scalar::F8E5M3FNU, _) => pair.iter().map(|x| self.read_unsigned(from, x.into_int_value()).into()).collect(),
@@ -96,8 +98,8 @@ impl<'c> Emitter<'c, '_> {
         (form, values)
     }
 
-    /// Rounds values from [`Self::read_floats`] to a type.
-    pub(super) fn write_floats(&self, from: Scalar, to: Scalar, rounding: Rounding, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+    /// Rounds values from [`Self::widen_exactly`] to a type.
+    pub(super) fn round_floats(&self, from: Scalar, to: Scalar, rounding: Rounding, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let nearest = !matches!(
             rounding,
             Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
@@ -134,13 +136,14 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The word that holds two bf16, if the halves need no extraction before widening. Targets with packed f32 are excluded: there
+    /// The word that holds two bf16 values, if both halves come from one register. Targets with packed f32 are excluded: there
     /// the pair needs more registers.
     fn word_to_widen(&self, pair: &[Val<'c>]) -> Option<IntValue<'c>> {
         self.ir.word_of(pair).filter(|_| !self.target.has(Feature::PackedF32))
     }
 
-    /// Widens the two bf16 of a word, which are the upper halves of f32 values. ptxas extracts the upper half before widening.
+    /// Widens the two bf16 values of a word. A bf16 value is the upper half of the equal f32 value, so a shift and a mask
+    /// suffice. Without this function, ptxas extracts each half into a register first.
     fn widen_two(&self, word: IntValue<'c>) -> Vec<Val<'c>> {
         let ir = self.ir;
         let upper = if common::fault_injected("ptx.widen") { 0xffff } else { 0xffff_0000 };
@@ -158,24 +161,25 @@ impl<'c> Emitter<'c, '_> {
         if x.get_type() == self.ir.f32().into() { x.into_float_value() } else { self.cast(x.into_float_value(), Scalar::F32) }
     }
 
-    /// An f32 that a second rounding may follow: exact, sticky, or rounded in the same direction.
+    /// An f32 value that may be rounded a second time: exact, with a sticky last bit, or rounded in the same direction.
     pub(super) fn f32_to_round(&self, x: FloatValue<'c>, from: Scalar, direction: Option<Rounding>) -> FloatValue<'c> {
         match (from, direction) {
             (Scalar::F64, Some(rounding)) if rounding != Rounding::NearestAway => {
                 self.cvt("f32.f64", Scalar::F32, rounding, x.into()).into_float_value()
             }
             (Scalar::F64, _) => {
-                let cut = self.cvt("f32.f64", Scalar::F32, Rounding::Zero, x.into()).into_float_value();
-                self.sticky(cut, self.ir.fcmp(inkwell::FloatPredicate::UNE, self.cast(cut, Scalar::F64), x))
+                let truncated = self.cvt("f32.f64", Scalar::F32, Rounding::Zero, x.into()).into_float_value();
+                self.sticky(truncated, self.ir.fcmp(inkwell::FloatPredicate::UNE, self.cast(truncated, Scalar::F64), x))
             }
             _ => self.to_f32(x.into()),
         }
     }
 
-    /// Sets the last bit of a value truncated to f32 if the truncation was inexact. The low bits of an infinity or NaN stay.
-    fn sticky(&self, cut: FloatValue<'c>, inexact: IntValue<'c>) -> FloatValue<'c> {
+    /// Sets the last bit of a value that was truncated to f32, if the truncation was inexact. Infinities and NaNs are never
+    /// inexact, so their low bits stay.
+    fn sticky(&self, truncated: FloatValue<'c>, inexact: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
-        let bits = ir.or(ir.bitcast(cut, ir.i32()).into_int_value(), ir.resize(inexact, ir.i32(), false));
+        let bits = ir.or(ir.bitcast(truncated, ir.i32()).into_int_value(), ir.resize(inexact, ir.i32(), false));
         ir.bitcast(bits, ir.f32()).into_float_value()
     }
 
@@ -204,13 +208,13 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(Some(self.ir.scalar(to)), &text, &constraints, &[x], false).expect("conversions have a result")
     }
 
-    /// Rounds an f32 to fewer mantissa bits, for formats with the exponent of f32. The dropped bits become zero.
+    /// Rounds an f32 value to fewer mantissa bits, for formats with the exponent of f32. The `drop` lowest bits become zero.
     fn round_bits(&self, x: FloatValue<'c>, drop: u32, rounding: Rounding) -> IntValue<'c> {
         let ir = self.ir;
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
-        let below = ir.const32((1 << drop) - 1);
+        let below_mask = ir.const32((1 << drop) - 1);
         let negative = || ir.icmp(IntPredicate::SLT, bits, ir.const32(0));
-        let only_if = |cond: IntValue<'c>| ir.select(cond, below.into(), ir.const32(0).into()).into_int_value();
+        let only_if = |cond: IntValue<'c>| ir.select(cond, below_mask.into(), ir.const32(0).into()).into_int_value();
         let step = match rounding {
             Rounding::Zero | Rounding::NearestIntToZero => ir.const32(0),
             Rounding::NegativeInf => only_if(negative()),
@@ -264,14 +268,14 @@ impl<'c> Emitter<'c, '_> {
         self.cvt(&types, to, rounding, x.into()).into_float_value()
     }
 
-    /// An f32 from an integer, exact or with a sticky last bit.
+    /// Converts an integer to f32, exactly or with a sticky last bit.
     fn int_to_sticky(&self, x: IntValue<'c>, from: Scalar, signedness: Signedness) -> FloatValue<'c> {
-        let cut = self.int_to_float(x, from, Scalar::F32, signedness, Rounding::Zero);
+        let truncated = self.int_to_float(x, from, Scalar::F32, signedness, Rounding::Zero);
         if from.bits() < 24 {
-            return cut;
+            return truncated;
         }
-        let back = self.float_to_int(cut.into(), Scalar::F32, from, signedness, false);
-        self.sticky(cut, self.ir.icmp(IntPredicate::NE, back, x))
+        let back = self.float_to_int(truncated.into(), Scalar::F32, from, signedness, false);
+        self.sticky(truncated, self.ir.icmp(IntPredicate::NE, back, x))
     }
 
     fn float_to_bool(&self, x: Val<'c>, from: Scalar) -> IntValue<'c> {
@@ -288,7 +292,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Clamps out-of-range values; NaN gives 0. Types of at most eight bits are truncated from sixteen, or clamped themselves.
+    /// Clamps out-of-range values; NaN gives 0. For types of at most eight bits, the 16-bit result is truncated, or clamped if
+    /// the op saturates.
     fn float_to_int(&self, x: Val<'c>, from: Scalar, to: Scalar, signedness: Signedness, saturating: bool) -> IntValue<'c> {
         let ir = self.ir;
         let signed = signedness == Signedness::Signed;
@@ -304,7 +309,7 @@ impl<'c> Emitter<'c, '_> {
         let mut wide = wide.expect("conversions have a result").into_int_value();
         let ty = wide.get_type();
         if bits == 64 || from == Scalar::F64 {
-            // Only the conversions from f32 to 16 and 32 bits give 0 for NaN themselves.
+            // Only the conversions from f32 to 16 and 32 bits give 0 for NaN.
             let value = x.into_float_value();
             let nan = ir.fcmp(inkwell::FloatPredicate::UNO, value, value);
             wide = ir.select(nan, ty.const_zero().into(), wide.into()).into_int_value();

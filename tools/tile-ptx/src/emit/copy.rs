@@ -25,25 +25,25 @@ impl<'c> Emitter<'c, '_> {
         let layout = &self.module.layouts[*layout];
         let elem = Elem::Scalar(ty.memref.elem);
         let window = self.window(op, *view, index, in_bounds, layout)?.in_versions(*versioned);
-        let (start, place) = (self.buffer_start(*buffer), self.shared_place(layout, *buffer));
+        let (start, thread_offset) = (self.buffer_start(*buffer), self.shared_thread_offset(layout, *buffer));
         let width = bytes / elem.bytes();
         // The dimension along which a piece is contiguous.
-        let neighbour = layout.register.first().copied().unwrap_or(0);
-        let inner = (0..window.dims.len()).find(|t| window.strides.coordinate(neighbour, *t) != 0);
-        let cache = cache_of(*bytes);
+        let register_basis = layout.register.first().copied().unwrap_or(0);
+        let inner = (0..window.dims.len()).find(|t| window.strides.coordinate(register_basis, *t) != 0);
+        let cache = cache_operator(*bytes);
         let pieces = |e: &Self, window: &Window<'c>| {
             let ir = e.ir;
             for first in (0..layout.registers()).step_by(width as usize) {
-                let (to, fixed) = e.piece(layout, *buffer, [start, place], first);
+                let (to, fixed) = e.piece(layout, *buffer, [start, thread_offset], first);
                 let from = e.address(window, layout, first);
                 let element = apply(&layout.register, first as u32);
-                let own = |t: usize| u64::from(window.strides.coordinate(element, t));
+                let register_coordinate = |t: usize| u64::from(window.strides.coordinate(element, t));
                 let sizes = window.dims.iter().enumerate().filter(|(_, dim)| dim.checked).map(|(t, dim)| {
-                    let cut = !whole && inner == Some(t);
-                    e.bytes_inside(dim, own(t), *bytes, cut.then_some(elem.bytes()))
+                    let may_be_split = !whole && inner == Some(t);
+                    e.bytes_inside(dim, register_coordinate(t), *bytes, may_be_split.then_some(elem.bytes()))
                 });
                 let text = format!("cp.async.{cache}.shared.global [$0+{fixed}], [$1], {bytes}");
-                match sizes.reduce(|a, b| e.least(a, b, *whole)) {
+                match sizes.reduce(|a, b| e.smaller_size(a, b, *whole)) {
                     Some(size) => {
                         let args = [to.into(), from.into(), size.into()];
                         ir.asm(None, &format!("{text}, $2;"), "r,l,r", &args, true);
@@ -53,7 +53,7 @@ impl<'c> Emitter<'c, '_> {
             }
             Vec::new()
         };
-        self.guarded(self.speaks(layout), &[], |e| e.in_window(&window, pieces));
+        self.guarded(self.is_representative(layout), &[], |e| e.in_window(&window, pieces));
         self.set_token(result);
         Ok(())
     }
@@ -67,12 +67,12 @@ impl<'c> Emitter<'c, '_> {
         }
         let layout = self.layout(*ptr);
         let elem = self.function.attrs.program.buffers[*buffer].elem;
-        let (start, place) = (self.buffer_start(*buffer), self.shared_place(&layout, *buffer));
-        let cache = cache_of(*bytes);
-        self.guarded(self.speaks(&layout), &[], |e| {
+        let (start, thread_offset) = (self.buffer_start(*buffer), self.shared_thread_offset(&layout, *buffer));
+        let cache = cache_operator(*bytes);
+        self.guarded(self.is_representative(&layout), &[], |e| {
             let ir = e.ir;
             for first in (0..layout.registers()).step_by((bytes / elem.bytes()) as usize) {
-                let (to, fixed) = e.piece(&layout, *buffer, [start, place], first);
+                let (to, fixed) = e.piece(&layout, *buffer, [start, thread_offset], first);
                 let from = ir.ptr_to_int(e.get(*ptr)[first].into_pointer_value());
                 let text = format!("cp.async.{cache}.shared.global [$0+{fixed}], [$1], {bytes}");
                 match mask {
@@ -90,38 +90,45 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The destination of the piece that starts with register `first`: the thread's address and a constant offset.
-    fn piece(&self, layout: &Layout, buffer: Buffer, [start, place]: [IntValue<'c>; 2], first: usize) -> (IntValue<'c>, u32) {
+    /// The destination of the piece that starts with register `first`: a per-thread address and a constant offset.
+    fn piece(
+        &self,
+        layout: &Layout,
+        buffer: Buffer,
+        [start, thread_offset]: [IntValue<'c>; 2],
+        first: usize,
+    ) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
         let (changes, adds) = self.register_part(layout, buffer, first);
-        let to = ir.add(start, ir.mul(ir.xor(place, ir.const32(changes)), ir.const32(bytes)));
+        let to = ir.add(start, ir.mul(ir.xor(thread_offset, ir.const32(changes)), ir.const32(bytes)));
         (to, adds * bytes + self.function.attrs.placements[buffer].offset)
     }
 
-    /// The bytes of a piece inside a dimension: all or none. If the bound may split the piece (`cut`), a number of elements.
-    fn bytes_inside(&self, dim: &Dim<'c>, own: u64, bytes: u32, cut: Option<u32>) -> IntValue<'c> {
+    /// The number of bytes of a piece that are inside a dimension: all or none. If the bound may split the piece,
+    /// `split_elem_bytes` is the size of an element, and the result is a multiple of it.
+    fn bytes_inside(&self, dim: &Dim<'c>, register_coordinate: u64, bytes: u32, split_elem_bytes: Option<u32>) -> IntValue<'c> {
         let ir = self.ir;
         let wide = dim.size.get_type();
-        let coordinate = ir.add(dim.coordinate, wide.const_int(own, false));
+        let coordinate = ir.add(dim.coordinate, wide.const_int(register_coordinate, false));
         let inside = ir.icmp(IntPredicate::ULT, coordinate, dim.size);
         let all = ir.const32(bytes);
-        let some = match cut {
+        let bytes_to_copy = match split_elem_bytes {
             None => all,
             Some(_) if common::fault_injected("ptx.cut") => all,
             Some(elem) => {
-                let most = wide.const_int(u64::from(bytes / elem), false);
+                let max_elements = wide.const_int(u64::from(bytes / elem), false);
                 let left = ir.sub(dim.size, coordinate);
-                let few = ir.icmp(IntPredicate::ULT, left, most);
-                let left = ir.select(few, left.into(), most.into()).into_int_value();
+                let is_partial = ir.icmp(IntPredicate::ULT, left, max_elements);
+                let left = ir.select(is_partial, left.into(), max_elements.into()).into_int_value();
                 ir.mul(ir.resize(left, ir.i32(), false), ir.const32(elem))
             }
         };
-        ir.select(inside, some.into(), ir.const32(0).into()).into_int_value()
+        ir.select(inside, bytes_to_copy.into(), ir.const32(0).into()).into_int_value()
     }
 
-    /// The smaller of two sizes; one `and` suffices if each is all or nothing.
-    fn least(&self, a: IntValue<'c>, b: IntValue<'c>, whole: bool) -> IntValue<'c> {
+    /// The smaller of two sizes. If each of them is 0 or the full size (`whole`), one `and` suffices.
+    fn smaller_size(&self, a: IntValue<'c>, b: IntValue<'c>, whole: bool) -> IntValue<'c> {
         if whole {
             return self.ir.and(a, b);
         }
@@ -143,7 +150,8 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
+/// The cache operator of a copy.
 /// Only 16-byte copies can bypass the L1 cache.
-fn cache_of(bytes: u32) -> &'static str {
+fn cache_operator(bytes: u32) -> &'static str {
     if bytes == 16 { "cg" } else { "ca" }
 }

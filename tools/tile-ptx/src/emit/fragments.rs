@@ -1,7 +1,7 @@
 //! MMA fragments through `ldmatrix` and `stmatrix`.
 //!
-//! A load per K step is emitted when the MMA reaches the step instead of at its own position. This keeps few fragments in
-//! registers.
+//! A load with `per_k_step` is emitted at the MMA, one K step at a time, instead of at its own position. So only a few fragments
+//! are in registers at a time.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -11,37 +11,40 @@ use inkwell::values::IntValue;
 use std::collections::BTreeMap;
 use tileas::{Buffer, CopyAtom, Layout};
 
-/// The matrices that an instruction moves.
+/// The kind of matrices that an `ldmatrix` or `stmatrix` instruction moves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Eight rows of eight 16-bit elements, or elements with the same positions.
+    /// Eight rows of eight 16-bit elements, or of other elements with the same fragment layout.
     Halfwords { trans: bool },
     /// Sixteen rows of sixteen bytes, transposed.
     Bytes,
 }
 
-/// The shared-memory position of a tile's matrices. Lane `8 j + i`, or lane `16 j + i`, gives the address of row `i` of matrix `j`.
+/// The shared-memory positions of a tile's matrices. Lane `8 j + i` (`16 j + i` for byte matrices) gives the address of row `i`
+/// of matrix `j`.
 struct MatrixRows<'c> {
-    /// Registers of one instruction.
+    /// Number of registers of one instruction.
     count: usize,
-    /// The register bit that selects pairs of bytes, for [`Emitter::pairs_apart`], or the halves of byte rows.
+    /// With transposed 8-bit elements, the register bit that selects a byte of a pair (see [`Emitter::regroup_byte_pairs`]). With
+    /// `Shape::Bytes`, the bit that selects a half of a row. `None` otherwise.
     pair: Option<usize>,
-    /// The layout of row addresses over lanes; its registers are instructions.
+    /// The layout of row addresses over lanes. A register of this layout is one instruction.
     addresses: Layout,
     buffer: Buffer,
-    /// The address of the stage, and the thread's part of the offset in elements.
+    /// The address of the stage.
     start: IntValue<'c>,
-    place: IntValue<'c>,
-    /// Known row addresses, by the bits that an instruction changes in the offset.
-    known: BTreeMap<u32, IntValue<'c>>,
+    /// The thread's part of the offset, in elements.
+    thread_offset: IntValue<'c>,
+    /// Row addresses that have been computed, by the offset bits that the instruction changes.
+    row_addresses: BTreeMap<u32, IntValue<'c>>,
     elem: Elem,
 }
 
-/// A tile load that is emitted per K step.
+/// A tile load that is emitted one K step at a time.
 pub(crate) struct MatrixRead<'c> {
     rows: MatrixRows<'c>,
     shape: Shape,
-    /// The words that each emitted instruction returned.
+    /// The words that each instruction returned, for the instructions emitted so far.
     loaded: BTreeMap<usize, Vec<Val<'c>>>,
 }
 
@@ -51,7 +54,7 @@ impl<'c> Emitter<'c, '_> {
         let (elem, registers) = (self.elem(result), self.layout(result).registers());
         let mut read = self.matrix_read(result, buffer, shape);
         if per_k_step {
-            self.with_read_early(result, &mut read);
+            self.use_prefetched_words(result, &mut read);
             self.deferred.insert(result, read);
             return;
         }
@@ -69,7 +72,7 @@ impl<'c> Emitter<'c, '_> {
         MatrixRead { rows, shape, loaded: BTreeMap::new() }
     }
 
-    /// The addresses of a load that is emitted per K step.
+    /// The state of a load that is emitted one K step at a time.
     pub(super) fn read_per_k_step(&mut self, load: OpId) -> MatrixRead<'c> {
         let sched::Op::Core(tileas::Op::SharedLoad { buffer, atom, .. }) = &self.function.body.ops[load].kind else {
             unreachable!("only loads are emitted per K step")
@@ -82,8 +85,8 @@ impl<'c> Emitter<'c, '_> {
         self.matrix_read(self.function.body.result(load), *buffer, shape)
     }
 
-    /// The results of some instructions, after their addresses. The next iteration reuses both.
-    pub(super) fn read_early(&self, read: &MatrixRead<'c>, groups: &[usize]) -> Vec<Val<'c>> {
+    /// Emits some `ldmatrix` instructions early. Returns their addresses, then their results; the next iteration reuses both.
+    pub(super) fn load_early(&self, read: &MatrixRead<'c>, groups: &[usize]) -> Vec<Val<'c>> {
         let mut words: Vec<Val<'c>> = vec![read.rows.start.into()];
         words.extend(self.row_changes(read, groups).into_values().map(|group| Val::from(self.row_address(&read.rows, group).0)));
         words.extend(groups.iter().flat_map(|group| self.load_group(read, *group)));
@@ -91,24 +94,29 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Takes the addresses and results that the previous iteration prefetched.
-    pub(super) fn take_early(&self, read: &mut MatrixRead<'c>, groups: &[usize], words: &mut impl Iterator<Item = Val<'c>>) {
+    pub(super) fn restore_prefetched(
+        &self,
+        read: &mut MatrixRead<'c>,
+        groups: &[usize],
+        words: &mut impl Iterator<Item = Val<'c>>,
+    ) {
         let changes = self.row_changes(read, groups).into_keys();
         let mut address = || words.next().expect("addresses come first").into_int_value();
         read.rows.start = address();
-        read.rows.known = changes.map(|changes| (changes, address())).collect();
+        read.rows.row_addresses = changes.map(|changes| (changes, address())).collect();
         for group in groups {
             read.loaded.insert(*group, words.by_ref().take(read.rows.count).collect());
         }
     }
 
-    /// The offset bits that some instructions change, each with the first instruction that does.
+    /// The offset bits that the instructions change, each with the first instruction that changes them.
     fn row_changes(&self, read: &MatrixRead<'c>, groups: &[usize]) -> BTreeMap<u32, usize> {
         let changes = |group: &usize| self.register_part(&read.rows.addresses, read.rows.buffer, *group).0;
         groups.iter().rev().map(|group| (changes(group), *group)).collect()
     }
 
-    /// The instructions that load the registers from `first` on.
-    pub(super) fn groups_of(&self, read: &MatrixRead<'c>, first: usize, count: usize) -> std::ops::RangeInclusive<usize> {
+    /// The instructions that load `count` registers from `first` on.
+    pub(super) fn instructions_of(&self, read: &MatrixRead<'c>, first: usize, count: usize) -> std::ops::RangeInclusive<usize> {
         let each = elements_of_word(read.rows.elem) * read.rows.count;
         first / each..=(first + count - 1) / each
     }
@@ -135,35 +143,35 @@ impl<'c> Emitter<'c, '_> {
         };
         let matrices = matrices.expect("the verifier checks that the atom fits");
         let matrix_bits = matrices.others.len().min(most);
-        // The addresses have a layout of their own: lanes are rows, then matrices.
-        let (together, after) = matrices.others.split_at(matrix_bits);
-        let mut lane: Vec<u32> = matrices.rows.iter().chain(together).copied().collect();
+        // The row addresses have their own layout: the lowest lane bits select the row, the next ones the matrix.
+        let (in_instruction, between_instructions) = matrices.others.split_at(matrix_bits);
+        let mut lane: Vec<u32> = matrices.rows.iter().chain(in_instruction).copied().collect();
         lane.resize(tileas::layout::LANE_BITS, 0);
-        let addresses = Layout { register: after.to_vec(), lane, warp: layout.warp.clone() };
-        let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
+        let addresses = Layout { register: between_instructions.to_vec(), lane, warp: layout.warp.clone() };
+        let (start, thread_offset) = (self.buffer_start(buffer), self.shared_thread_offset(&addresses, buffer));
         MatrixRows {
             count: registers << matrix_bits,
             pair: matrices.pair,
             addresses,
             buffer,
             start,
-            place,
-            known: BTreeMap::new(),
+            thread_offset,
+            row_addresses: BTreeMap::new(),
             elem: self.elem(tile),
         }
     }
 
-    /// The row address of a lane for an instruction, and a constant offset.
+    /// The row address of a lane for an instruction, and a constant offset to add.
     fn row_address(&self, rows: &MatrixRows<'c>, group: usize) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let (changes, adds) = self.register_part(&rows.addresses, rows.buffer, group);
         let bytes = rows.elem.bytes();
-        let own = || ir.mul(ir.xor(rows.place, ir.const32(changes)), ir.const32(bytes));
-        let at = rows.known.get(&changes).copied().unwrap_or_else(|| ir.add(own(), rows.start));
+        let own = || ir.mul(ir.xor(rows.thread_offset, ir.const32(changes)), ir.const32(bytes));
+        let at = rows.row_addresses.get(&changes).copied().unwrap_or_else(|| ir.add(own(), rows.start));
         (at, adds * bytes + self.function.attrs.placements[rows.buffer].offset)
     }
 
-    /// Registers of a tile as words; loads them if the tile is read per K step.
+    /// `count` registers of a tile from `first` on, as words. Loads them if the tile is loaded one K step at a time.
     pub(super) fn fragment(&mut self, value: Value, first: usize, count: usize) -> Vec<Val<'c>> {
         let Some(mut read) = self.deferred.remove(&value) else { return self.ir.words(&self.get(value)[first..first + count]) };
         let each = elements_of_word(read.rows.elem);
@@ -201,26 +209,26 @@ impl<'c> Emitter<'c, '_> {
         let words = ir.asm_many(&vec![ir.i32().into(); rows.count], &text, &constraints, &[at.into()], true);
         match (rows.pair, read.shape) {
             (Some(bit), Shape::Bytes) => {
-                // An instruction returns both halves of one matrix before those of the next.
-                let given = |number: usize| {
-                    let [half, further] = numbers(number, bit);
-                    words[2 * further + half]
+                // An instruction returns both halves of one matrix before the halves of the next matrix.
+                let in_tile_order = |number: usize| {
+                    let [half, matrix] = numbers(number, bit);
+                    words[2 * matrix + half]
                 };
-                (0..words.len()).map(given).collect()
+                (0..words.len()).map(in_tile_order).collect()
             }
-            (Some(bit), _) => self.pairs_apart(&words, bit),
+            (Some(bit), _) => self.regroup_byte_pairs(&words, bit),
             (None, _) => words,
         }
     }
 
-    /// Words whose bytes come from four rows, computed from words with two rows of a column pair each. The lowest bit of a source
-    /// word's number selects the rows.
-    fn pairs_apart(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
+    /// Regroups bytes. Each source word has two rows of two columns (a byte pair per row). Each result word has four rows of one
+    /// column. The lowest bit of a source word's number selects the rows.
+    fn regroup_byte_pairs(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
         /// The `prmt` selectors of the lower and the higher byte of each pair.
         const SELECT: [u32; 2] = [0x6420, 0x7531];
         let result = |number: usize| {
-            let [column, further] = numbers(number, pair);
-            let args = [words[2 * further], words[2 * further + 1], self.ir.const32(SELECT[column]).into()];
+            let [column, word_pair] = numbers(number, pair);
+            let args = [words[2 * word_pair], words[2 * word_pair + 1], self.ir.const32(SELECT[column]).into()];
             self.ir.intrinsic_value("llvm.nvvm.prmt", &[], &args)
         };
         (0..words.len()).map(result).collect()
@@ -237,8 +245,8 @@ impl Shape {
     }
 }
 
-/// Splits the number of a word loaded with up to three others. Bit `pair - 2` selects the columns; the other bit selects further
-/// words.
+/// Splits the number of one of up to four words. Bit `pair - 2` is the first result and selects the column or half. The other bit
+/// is the second result.
 fn numbers(number: usize, pair: usize) -> [usize; 2] {
     [number >> (pair - 2) & 1, number >> (3 - pair) & 1]
 }

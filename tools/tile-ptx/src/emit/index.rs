@@ -1,4 +1,4 @@
-//! Computes element numbers and coordinates from the thread index.
+//! Computes element numbers and coordinates from the thread index and the layout.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -11,14 +11,15 @@ use tileas::Layout;
 use tileas::layout::{Strides, apply};
 
 impl<'c> Emitter<'c, '_> {
-    /// The thread's part of an element number, seen through a linear map such as a coordinate.
+    /// The thread's part of an element number, mapped by a linear function such as a coordinate.
     pub(super) fn thread_part(&self, layout: &Layout, map: impl Fn(u32) -> u32) -> IntValue<'c> {
         let bases: Vec<u32> = layout.lane.iter().chain(&layout.warp).map(|basis| map(*basis)).collect();
-        self.linear(self.thread, &bases)
+        self.xor_of_bases(self.thread, &bases)
     }
 
-    /// The exclusive or of the bases of all set bits. Input bits that move by the same distance share one mask and one shift.
-    pub(super) fn linear(&self, number: IntValue<'c>, bases: &[u32]) -> IntValue<'c> {
+    /// The exclusive or of the bases of all bits that are set in `number`. Input bits that move by the same distance share one
+    /// mask and one shift.
+    pub(super) fn xor_of_bases(&self, number: IntValue<'c>, bases: &[u32]) -> IntValue<'c> {
         let ir = self.ir;
         let all = ((1u64 << bases.len()) - 1) as u32;
         let mut sum: Option<IntValue<'c>> = None;
@@ -41,18 +42,18 @@ impl<'c> Emitter<'c, '_> {
         sum.unwrap_or_else(|| ir.const32(0))
     }
 
-    /// Whether this thread represents the threads that hold the same elements; none if no two threads share elements.
-    pub(super) fn speaks(&self, layout: &Layout) -> Option<IntValue<'c>> {
+    /// Whether this thread represents all threads that hold the same elements. `None` if no two threads hold the same element.
+    pub(super) fn is_representative(&self, layout: &Layout) -> Option<IntValue<'c>> {
         let bases: Vec<u32> = layout.lane.iter().chain(&layout.warp).copied().collect();
-        let copies: u32 = bases.iter().enumerate().filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1 << bit).sum();
-        if copies == 0 {
+        let replica_bits: u32 = bases.iter().enumerate().filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1 << bit).sum();
+        if replica_bits == 0 {
             return None;
         }
-        let set = self.ir.and(self.thread, self.ir.const32(copies));
+        let set = self.ir.and(self.thread, self.ir.const32(replica_bits));
         Some(self.ir.icmp(inkwell::IntPredicate::EQ, set, self.ir.const32(0)))
     }
 
-    /// The thread's part of each coordinate. A register adds its own part, which has no bit in common.
+    /// The thread's part of each coordinate. The register's part has no bit in common with it, so the two are added.
     pub(super) fn thread_coordinates(&self, layout: &Layout, shape: &[u32]) -> Vec<IntValue<'c>> {
         let strides = Strides::of(shape);
         (0..shape.len()).map(|dim| self.thread_part(layout, |basis| strides.coordinate(basis, dim))).collect()
@@ -64,25 +65,25 @@ impl<'c> Emitter<'c, '_> {
         let ty = self.ir.elem(elem).into_int_type();
         let thread = self.thread_part(&layout, |basis| basis);
         let thread = self.ir.resize(thread, ty, false);
-        let of_threads = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | basis);
-        let own = (0..layout.registers()).map(|register| apply(&layout.register, register as u32));
-        let registers = own.map(|own| self.joined(thread, of_threads, own).into()).collect();
+        let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | basis);
+        let register_parts = (0..layout.registers()).map(|register| apply(&layout.register, register as u32));
+        let registers = register_parts.map(|part| self.combine_parts(thread, thread_bits, part).into()).collect();
         self.set(result, registers);
     }
 
-    /// Combines the thread's part, with bits only in `of_threads`, and the register's part. They are added if they share no bit, so
-    /// that LLVM finds the constant part of addresses.
-    fn joined(&self, thread: IntValue<'c>, of_threads: u32, own: u32) -> IntValue<'c> {
+    /// Combines the thread's part, which has bits only in `thread_bits`, and the register's part. If the parts share no bit, they
+    /// are added, so that LLVM finds the constant part of addresses.
+    fn combine_parts(&self, thread: IntValue<'c>, thread_bits: u32, register_part: u32) -> IntValue<'c> {
         let ty = thread.get_type();
-        let number = ty.const_int(u64::from(own), false);
-        if own == 0 {
+        let number = ty.const_int(u64::from(register_part), false);
+        if register_part == 0 {
             return thread;
         }
-        if own & of_threads != 0 {
+        if register_part & thread_bits != 0 {
             return self.ir.xor(thread, number);
         }
-        let positive = u64::from(own | of_threads) >> (ty.get_bit_width() - 1) == 0;
-        self.ir.promise(self.ir.add(thread, number), if positive { Overflow::NoWrap } else { Overflow::NoUnsignedWrap })
+        let positive = u64::from(register_part | thread_bits) >> (ty.get_bit_width() - 1) == 0;
+        self.ir.set_wrap_flags(self.ir.add(thread, number), if positive { Overflow::NoWrap } else { Overflow::NoUnsignedWrap })
     }
 
     pub(super) fn coordinate(&mut self, dim: usize, result: Value) {
@@ -90,14 +91,15 @@ impl<'c> Emitter<'c, '_> {
         let strides = Strides::of(self.ty(result).shape());
         let ty = ir.elem(self.elem(result)).into_int_type();
         let thread = ir.resize(self.thread_part(&layout, |basis| strides.coordinate(basis, dim)), ty, false);
-        let of_threads = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | strides.coordinate(*basis, dim));
-        let own = (0..layout.registers()).map(|register| strides.coordinate(apply(&layout.register, register as u32), dim));
-        let registers = own.map(|own| self.joined(thread, of_threads, own).into()).collect();
+        let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | strides.coordinate(*basis, dim));
+        let register_parts =
+            (0..layout.registers()).map(|register| strides.coordinate(apply(&layout.register, register as u32), dim));
+        let registers = register_parts.map(|part| self.combine_parts(thread, thread_bits, part).into()).collect();
         self.set(result, registers);
     }
 
-    /// A non-splat constant tile, read from a table in constant memory.
-    pub(super) fn table(&self, value: &Dense, elem: Elem, layout: &Layout) -> Vec<Val<'c>> {
+    /// A non-splat constant tile, read from a global constant table.
+    pub(super) fn constant_table(&self, value: &Dense, elem: Elem, layout: &Layout) -> Vec<Val<'c>> {
         let ir = self.ir;
         let Dense::Elements(all) = value else { unreachable!("a splat needs no table") };
         let bytes = elem.bytes() as usize;
@@ -109,11 +111,11 @@ impl<'c> Emitter<'c, '_> {
         table.set_linkage(inkwell::module::Linkage::Internal);
         table.set_alignment(bytes as u32);
         let thread = self.thread_part(layout, |basis| basis);
-        let ty = ir.stored(elem);
+        let ty = ir.memory_type(elem);
         (0..layout.registers())
             .map(|register| {
-                let own = if common::fault_injected("ptx.table") { 0 } else { apply(&layout.register, register as u32) };
-                let element = ir.xor(thread, ir.const32(own));
+                let register_part = if common::fault_injected("ptx.table") { 0 } else { apply(&layout.register, register as u32) };
+                let element = ir.xor(thread, ir.const32(register_part));
                 let element = ir.resize(element, ir.i64(), false);
                 let value = ir.load(ty, ir.element_ptr(ty, table.as_pointer_value(), element), bytes as u32);
                 self.register_form(elem, value)

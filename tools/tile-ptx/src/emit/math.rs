@@ -1,4 +1,4 @@
-//! Roots, exponentials and trigonometry: PTX approximations where they are accurate enough, libdevice elsewhere.
+//! Roots, exponentials and trigonometry: PTX approximations if they are accurate enough, libdevice otherwise.
 
 use super::Emitter;
 use super::arith::rounding_suffix;
@@ -18,7 +18,7 @@ impl<'c> Emitter<'c, '_> {
         if matches!(elem.carrier(), Scalar::F16 | Scalar::BF16) {
             let wide = self.math(kind, F32, self.widen(x))?;
             let rounding = if let Unary::Sqrt { rounding, .. } = kind { rounding } else { Rounding::NearestEven };
-            return Ok(self.write_floats(Scalar::F32, elem.carrier(), rounding, &[wide])?[0]);
+            return Ok(self.round_floats(Scalar::F32, elem.carrier(), rounding, &[wide])?[0]);
         }
         let double = elem.carrier() == Scalar::F64;
         match kind {
@@ -29,19 +29,19 @@ impl<'c> Emitter<'c, '_> {
             }
             Unary::Sqrt { rounding, ftz } => {
                 let mode = if rounding == Rounding::Approx && !double { "approx" } else { rounding_suffix(rounding) };
-                self.instruction(&format!("sqrt.{mode}"), elem, ftz, x)
+                self.unary_instruction(&format!("sqrt.{mode}"), elem, ftz, x)
             }
-            Unary::Rsqrt { ftz } => self.instruction("rsqrt.approx", elem, ftz, x),
-            Unary::Exp2 { ftz } if !double => self.instruction("ex2.approx", elem, ftz, x),
-            Unary::Tanh { rounding: Rounding::Approx } if !double => self.instruction("tanh.approx", elem, false, x),
+            Unary::Rsqrt { ftz } => self.unary_instruction("rsqrt.approx", elem, ftz, x),
+            Unary::Exp2 { ftz } if !double => self.unary_instruction("ex2.approx", elem, ftz, x),
+            Unary::Tanh { rounding: Rounding::Approx } if !double => self.unary_instruction("tanh.approx", elem, false, x),
             Unary::Exp { rounding: Rounding::Approx } if !double => {
                 let log2_e = self.ir.f32().const_float(std::f64::consts::LOG2_E);
                 let scaled = self.ir.builder.build_float_mul(x.into_float_value(), log2_e, "").expect("floats multiply");
                 let scaled = if common::fault_injected("ptx.exponential") { x } else { scaled.into() };
-                self.instruction("ex2.approx", elem, false, scaled)
+                self.unary_instruction("ex2.approx", elem, false, scaled)
             }
             _ => match library_name(kind) {
-                Some(name) => Ok(self.library(name, elem, &[x])),
+                Some(name) => Ok(self.libdevice_call(name, elem, &[x])),
                 None => Err(self.unsupported_type(&base::text::to_text(&kind), elem)),
             },
         }
@@ -57,14 +57,14 @@ impl<'c> Emitter<'c, '_> {
             Binary::PowF => "pow",
             Binary::Atan2 => "atan2",
             Binary::RemF => "fmod",
-            Binary::PowI => return Ok(self.power(a.into_float_value(), b.into_int_value())),
+            Binary::PowI => return Ok(self.integer_power(a.into_float_value(), b.into_int_value())),
             _ => return Err(self.unsupported_type(&base::text::to_text(&kind), elem)),
         };
-        Ok(self.library(name, elem, &[a, b]))
+        Ok(self.libdevice_call(name, elem, &[a, b]))
     }
 
     /// Calls a libdevice function; [`crate::libdevice`] links its body.
-    fn library(&self, name: &str, elem: Elem, args: &[Val<'c>]) -> Val<'c> {
+    fn libdevice_call(&self, name: &str, elem: Elem, args: &[Val<'c>]) -> Val<'c> {
         let ir = self.ir;
         let name = format!("{}{name}{}", crate::libdevice::PREFIX, if elem.carrier() == Scalar::F64 { "" } else { "f" });
         let ty = ir.elem(elem).into_float_type();
@@ -75,38 +75,38 @@ impl<'c> Emitter<'c, '_> {
         ir.call(function, args).expect("mathematical functions have a value")
     }
 
-    /// An integer power by repeated squaring. A negative exponent takes the reciprocal at the end.
-    fn power(&self, x: FloatValue<'c>, power: IntValue<'c>) -> Val<'c> {
+    /// An integer power by repeated squaring. For a negative exponent, the result is inverted at the end.
+    fn integer_power(&self, x: FloatValue<'c>, power: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
         let power = if power.get_type().get_bit_width() < 32 { ir.resize(power, ir.i32(), true) } else { power };
         let ty = power.get_type();
         let negative = ir.icmp(IntPredicate::SLT, power, ty.const_zero());
         let magnitude = ir.intrinsic_value("llvm.abs", &[ty.into()], &[power.into(), ir.i1().const_zero().into()]);
-        let before = ir.here();
+        let before = ir.current_block();
         let (head, after) = (ir.block(self.kernel, "power"), ir.block(self.kernel, "powered"));
-        ir.go(head);
+        ir.jump(head);
         ir.builder.position_at_end(head);
         let phi = |ty: BasicTypeEnum<'c>| ir.builder.build_phi(ty, "").expect("the builder is at the start of a block");
-        let (product, square, rest) = (phi(x.get_type().into()), phi(x.get_type().into()), phi(ty.into()));
+        let (product, square, exponent) = (phi(x.get_type().into()), phi(x.get_type().into()), phi(ty.into()));
         let value = |phi: PhiValue<'c>| phi.as_basic_value().into_float_value();
         let one = x.get_type().const_float(1.0);
-        let left = rest.as_basic_value().into_int_value();
-        let odd = ir.resize(left, ir.i1(), false);
+        let exponent_bits = exponent.as_basic_value().into_int_value();
+        let odd = ir.resize(exponent_bits, ir.i1(), false);
         let factor = ir.select(odd, square.as_basic_value(), one.into()).into_float_value();
         let multiply = |a, b| ir.builder.build_float_mul(a, b, "").expect("floats multiply");
         let next = multiply(value(product), factor);
-        let half = ir.shr(left, ty.const_int(1, false), false);
+        let half = ir.shr(exponent_bits, ty.const_int(1, false), false);
         product.add_incoming(&[(&one, before), (&next, head)]);
         square.add_incoming(&[(&x, before), (&multiply(value(square), value(square)), head)]);
-        rest.add_incoming(&[(&magnitude, before), (&half, head)]);
+        exponent.add_incoming(&[(&magnitude, before), (&half, head)]);
         ir.branch(ir.icmp(IntPredicate::EQ, half, ty.const_zero()), after, head);
         ir.builder.position_at_end(after);
         let inverse = ir.builder.build_float_div(one, next, "").expect("floats divide");
         ir.select(negative, inverse.into(), next.into())
     }
 
-    /// One PTX instruction `name[.ftz].type`.
-    fn instruction(&self, name: &str, elem: Elem, ftz: bool, x: Val<'c>) -> Result<Val<'c>> {
+    /// Emits one PTX instruction `name[.ftz].type`.
+    fn unary_instruction(&self, name: &str, elem: Elem, ftz: bool, x: Val<'c>) -> Result<Val<'c>> {
         let (ty, constraints) = match elem.carrier() {
             Scalar::F32 => ("f32", "=f,f"),
             Scalar::F64 => ("f64", "=d,d"),

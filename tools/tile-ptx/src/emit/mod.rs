@@ -62,11 +62,11 @@ pub(crate) enum Lowered<'c> {
     Registers(Vec<Val<'c>>),
     /// A memref, or a view of one; the type of the view holds its tile.
     Memory(StridedMemory<'c>),
-    /// The order of instructions already expresses the order of tokens.
+    /// A token. The order of instructions already expresses the order of tokens.
     Token,
 }
 
-/// A strided object: base address, and per dimension the extent and the stride in elements.
+/// A strided memory object: its base address and, per dimension, the extent and the stride in elements.
 #[derive(Clone)]
 pub(crate) struct StridedMemory<'c> {
     pub(crate) base: PointerValue<'c>,
@@ -82,41 +82,43 @@ pub(crate) struct Emitter<'c, 'a> {
     pub(crate) target: base::Target,
     pub(crate) kernel: FunctionValue<'c>,
     pub(crate) shared: Option<GlobalValue<'c>>,
-    /// The thread's index among the threads that execute the current code, the number of their warps, and their warp role. The role
-    /// is none if all warps of the CTA execute the code.
+    /// The thread's index among the threads that execute the current code.
     thread: IntValue<'c>,
+    /// The number of warps that execute the current code.
     warps: u32,
+    /// The warp role that executes the current code; `None` if all warps of the CTA do.
     warp_role: Option<sched::WarpRole>,
     values: Vec<Option<Lowered<'c>>>,
     lines: Option<&'a KernelDebugLines<'c, 'a>>,
     /// The number of uses of each value.
     uses: Vec<u32>,
-    /// The slices of each tile, computed on demand.
+    /// For each tile, the ops that extract a slice of it. Computed when first needed.
     slices: OnceCell<BTreeMap<Value, Vec<OpId>>>,
-    /// Open control constructs, outermost first.
+    /// Open control-flow ops, outermost first.
     frames: Vec<ControlFrame<'c>>,
-    /// Staging memory from which the next print reads its tiles.
+    /// The staging memory of tiles, from which the next print reads them.
     staged: BTreeMap<Value, PointerValue<'c>>,
-    /// The index of the warp, for the branches of warp roles.
+    /// The index of the warp, for the branches to warp roles.
     warp: Option<IntValue<'c>>,
-    /// The address of shared memory.
+    /// The address of the CTA's shared memory.
     shared_base: Option<IntValue<'c>>,
     /// The current tile block in a cluster launch control loop.
-    taken: Option<clc_ptx::ClcLoop<'c>>,
-    /// The base address of the TMEM allocation, and the final block that frees it.
+    clc_tile_block: Option<clc_ptx::ClcTileBlock<'c>>,
+    /// The base address of the TMEM allocation.
     tensor_base: Option<IntValue<'c>>,
     /// Whether the threads that execute the current code access tensor memory.
     fences_tensor: bool,
-    /// Whether these threads are known to belong to the leading CTA of a pair.
-    is_leader: bool,
+    /// Whether the threads that execute the current code are statically known to belong to the leading CTA of a pair.
+    in_leading_cta: bool,
+    /// The final block of the kernel, which frees the TMEM allocation.
     end: Option<BasicBlock<'c>>,
     /// The current stage of each multi-stage buffer that the current op accesses.
     stages: BTreeMap<Buffer, IntValue<'c>>,
-    /// Tiles whose fragments the MMA loads one K step at a time.
+    /// The pending loads of tiles whose fragments the MMA loads, one K step at a time.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
-    /// The loop under construction, if each iteration loads the first fragments of the next one.
-    early: Option<PrefetchedIterations<'c>>,
-    /// Loop results for which the end of the loop already waited.
+    /// The state of the loop under construction, if each iteration loads the first fragments of the next iteration.
+    fragment_prefetch: Option<PrefetchedIterations<'c>>,
+    /// Loop results for which the end of the loop has already waited, so later waits skip them.
     awaited: BTreeSet<Value>,
     vectors: Vectors,
     size: Size,
@@ -155,14 +157,14 @@ impl<'c, 'a> Emitter<'c, 'a> {
             staged: BTreeMap::new(),
             warp: None,
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
-            taken: None,
+            clc_tile_block: None,
             tensor_base: None,
             fences_tensor: true,
-            is_leader: false,
+            in_leading_cta: false,
             end: None,
             stages: BTreeMap::new(),
             deferred: BTreeMap::new(),
-            early: None,
+            fragment_prefetch: None,
             awaited: BTreeSet::new(),
             uses: function.body.use_counts(function.region),
             slices: OnceCell::new(),
@@ -179,10 +181,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
             self.set(param, vec![value]);
         }
         if self.function.attrs.warp_roles.is_empty() {
-            self.start();
+            self.initialise_kernel();
         }
         self.block(self.function.entry())?;
-        self.end_block();
+        self.emit_final_block();
         Ok(())
     }
 
@@ -192,19 +194,19 @@ impl<'c, 'a> Emitter<'c, 'a> {
             if let Some(lines) = self.lines {
                 lines.enter(self.ir, self.function.body.ops[op].loc);
             }
-            let (together, rest) = ops.split_at(self.batched_mma_count(ops));
+            let (batch, rest) = ops.split_at(self.batched_mma_count(ops));
             if self.is_prefetched(op) {
                 ops = rest;
                 continue;
             }
-            let done = if together.len() > 1 { self.batched_mmas(together) } else { self.op(op) };
+            let done = if batch.len() > 1 { self.batched_mmas(batch) } else { self.op(op) };
             done.map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
             ops = rest;
         }
         Ok(())
     }
 
-    /// Records the stages of the buffers that the ops access.
+    /// Records the current stages of the buffers that the ops access.
     pub(super) fn enter_stages(&mut self, ops: &[OpId]) {
         let all = ops.iter().flat_map(|op| self.function.body.ops[*op].kind.effects().buffers);
         let stages = all.filter_map(|access| Some((access.buffer, access.stage?)));
@@ -212,13 +214,13 @@ impl<'c, 'a> Emitter<'c, 'a> {
     }
 
     fn batched_mmas(&mut self, ops: &[OpId]) -> Result<()> {
-        ops.iter().try_for_each(|op| self.grow(*op))?;
+        ops.iter().try_for_each(|op| self.add_to_size_estimate(*op))?;
         self.enter_stages(ops);
         self.smem_mmas(ops)
     }
 
     pub(super) fn op(&mut self, op: OpId) -> Result<()> {
-        self.grow(op)?;
+        self.add_to_size_estimate(op)?;
         let node = &self.function.body.ops[op];
         let results = node.results.as_slice();
         self.enter_stages(&[op]);
@@ -286,7 +288,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
     fn core(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::Constant { value } => self.constant(value, results[0]),
-            Core::Unary { kind, x } => self.unary(op, *kind, *x, results[0])?,
+            Core::Unary { kind, x } => self.unary(*kind, *x, results[0])?,
             Core::Binary { kind, lhs, rhs } => self.binary(*kind, *lhs, *rhs, results[0])?,
             Core::Fma { kind, a, b, c } => self.fma(*kind, [*a, *b, *c], results[0])?,
             Core::Compare { kind, lhs, rhs } => self.compare(*kind, *lhs, *rhs, results[0]),
@@ -303,11 +305,12 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::Broadcast { .. } | Core::Reshape { .. } | Core::Permute { .. } => self.rename(op, core, results[0])?,
             Core::Cat { lhs, rhs, dim } => self.cat(op, *lhs, *rhs, *dim, results[0])?,
             Core::Reinterpret { x } => self.reinterpret(*x, results[0]),
-            // Slices at run-time indices go through shared memory.
+            // Only slices at constant indices reach this stage. `tile-lower-as` lowers run-time indices to shared-memory gathers
+            // and scatters.
             Core::Extract { x, indices } => self.extract(op, *x, indices, results[0])?,
             Core::Insert { x, into, indices } => self.insert(op, [*x, *into], indices, results[0])?,
             Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
-            // The loop counts its tile blocks at run time.
+            // In a CLC loop the number of tile blocks is known only at run time, so the emitter passes 1.
             Core::ClcBlockCount {} => self.set(results[0], vec![self.ir.const32(1).into()]),
             Core::ClcBlockId { iteration, axis } => self.clc_block_id(*iteration, *axis, results[0]),
             Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
@@ -324,8 +327,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.set(results[0], vec![global.as_pointer_value().into()]);
             }
             Core::MakeToken {} | Core::JoinTokens { .. } => self.values[results[0].0 as usize] = Some(Lowered::Token),
-            Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.construct(core, results)?,
-            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(core),
+            Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.structured_op(core, results)?,
+            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.emit_terminator(core),
             Core::Alloca { count, align, .. } => self.alloca(*count, *align, results[0]),
             Core::AliasFence { .. } => {
                 self.instruction_alone("fence.proxy.alias;");
@@ -407,7 +410,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         Diagnostic::unsupported("PX901", format!("'{what}' on {ty} is not supported on {}", self.target))
     }
 
-    /// Reports a missing feature of the target in NVIDIA's words.
+    /// Reports a missing feature of the target with the text of NVIDIA's compiler.
     pub(crate) fn incompatible(&self, what: &str) -> Box<Diagnostic> {
         Diagnostic::unsupported("PX902", format!("Incompatibility with architecture '{}': {what}", self.target))
     }
@@ -446,16 +449,16 @@ impl<'c, 'a> Emitter<'c, 'a> {
         let layout = self.layout(result);
         let registers = match value {
             core_dialect::tile::Dense::Splat(bits) => vec![self.ir.constant(elem, *bits); layout.registers()],
-            core_dialect::tile::Dense::Elements(_) => self.table(value, elem, &layout),
+            core_dialect::tile::Dense::Elements(_) => self.constant_table(value, elem, &layout),
         };
         self.set(result, registers);
     }
 
-    /// The index of this CTA along an axis, or the number of CTAs.
+    /// The index of this CTA, or of its cluster, along an axis if `id` is set. Otherwise the number of CTAs or clusters.
     pub(crate) fn grid_register(&self, axis: u32, id: bool) -> Val<'c> {
         let axis = ["x", "y", "z"][axis as usize];
-        // On targets with clusters, kernels count clusters. A cluster of one CTA makes this count equal to the CTA count of the
-        // grid.
+        // On targets with clusters, kernels count clusters. Without a cluster attribute a cluster has one CTA, so the cluster
+        // index equals the CTA index.
         let register = match (id, self.target.has(Feature::Clusters)) {
             (true, true) => "clusterid",
             (true, false) => "ctaid",
@@ -480,7 +483,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         }
     }
 
-    /// Converts a value from its memory form to its register form.
+    /// Converts a value from the form in which memory holds it to the form in which registers hold it.
     pub(crate) fn register_form(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
         if elem == Elem::Scalar(numerics::Scalar::I1) {
             let byte = value.into_int_value();
@@ -491,6 +494,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         }
         value
     }
+    /// Converts a value from its register form to its memory form.
     pub(crate) fn memory_form(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
         if elem.bits() < 8 {
             return self.ir.resize(value.into_int_value(), self.ir.int(8), false).into();

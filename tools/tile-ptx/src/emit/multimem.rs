@@ -1,7 +1,8 @@
 //! Accesses to multicast memory, as inline assembly: LLVM has no multimem instructions.
 //!
-//! Each instruction moves a word: an element, or two 16-bit neighbours. It is relaxed at system scope whatever the op requests,
-//! because several devices share the address. Fences of the op's scope around it provide acquire and release.
+//! Each instruction accesses a word: one element, or two neighbouring 16-bit elements. The instruction is relaxed at system scope
+//! regardless of the op's memory order, because several devices share the address. Fences with the op's scope, before or after
+//! the instruction, provide acquire and release.
 
 use super::Emitter;
 use super::access_runs::space_suffix;
@@ -15,13 +16,14 @@ use core_dialect::tile::Elem;
 use inkwell::values::{IntValue, PointerValue};
 use numerics::Scalar;
 
-/// The access of one word of an element type.
+/// How words of an element type are accessed.
 struct Words {
     elem: Elem,
-    /// Elements per word.
+    /// Number of elements per word.
     width: usize,
-    /// The type suffix of the instruction, and the constraint letter of an operand.
+    /// The type suffix of the instruction.
     suffix: &'static str,
+    /// The constraint letter of an operand.
     letter: &'static str,
 }
 
@@ -59,8 +61,8 @@ impl<'c> Emitter<'c, '_> {
         self.instruction_alone(&format!("fence.{semantics}.{scope};"));
     }
 
-    /// Loads reduced words. Another device may change the memory meanwhile, so one thread loads for all threads with the same
-    /// element.
+    /// Loads words that the hardware has reduced over all devices. Another device may change the memory between two loads, so one
+    /// thread loads for all threads that hold the element.
     fn multicast_load(
         &mut self,
         op: OpId,
@@ -71,24 +73,24 @@ impl<'c> Emitter<'c, '_> {
         let layout = self.layout(tile);
         let words = self.multicast_words(op, self.elem(tile))?;
         let name = self.reduction_name(op, &words, reduction)?;
-        let speaks = self.speaks(&layout);
+        let is_representative = self.is_representative(&layout);
         let padding = self.padding_of(words.elem, window);
         let mut registers = Vec::with_capacity(layout.registers());
         for first in (0..layout.registers()).step_by(words.width) {
-            let (ptr, inside) = self.place(window, &layout, first);
+            let (ptr, inside) = self.element_place(window, &layout, first);
             let otherwise = vec![padding; words.width];
-            let read = self.guarded(self.both(inside, speaks), &otherwise, |e| e.load_reduce(&words, &name, ptr));
+            let read = self.guarded(self.conjunction(inside, is_representative), &otherwise, |e| e.load_reduce(&words, &name, ptr));
             for (i, value) in read.into_iter().enumerate() {
                 // The second element of a pair may be outside although the first is inside.
-                let (_, inside) = if i == 0 { (ptr, None) } else { self.place(window, &layout, first + i) };
+                let (_, inside) = if i == 0 { (ptr, None) } else { self.element_place(window, &layout, first + i) };
                 registers.push(inside.map_or(value, |inside| self.ir.select(inside, value, padding)));
             }
         }
-        Ok(if speaks.is_some() { self.broadcast_in_warp(&layout, words.elem, registers) } else { registers })
+        Ok(if is_representative.is_some() { self.broadcast_in_warp(&layout, words.elem, registers) } else { registers })
     }
 
     fn load_reduce(&self, words: &Words, name: &str, ptr: PointerValue<'c>) -> Vec<Val<'c>> {
-        let (results, letter) = (vec![self.ir.stored(words.elem); words.width], words.letter);
+        let (results, letter) = (vec![self.ir.memory_type(words.elem); words.width], words.letter);
         let place = if words.width == 1 { "$0, [$1]" } else { "{$0, $1}, [$2]" };
         let text = format!("multimem.ld_reduce.relaxed.sys{}.{name} {place};", space_suffix(ptr));
         let constraints = format!("{}l", format!("={letter},").repeat(words.width));
@@ -99,15 +101,15 @@ impl<'c> Emitter<'c, '_> {
         let layout = self.layout(tile);
         let words = self.multicast_words(op, self.elem(tile))?;
         let name = reduction.map(|reduction| self.store_reduction_name(op, &words, reduction)).transpose()?;
-        let speaks = self.speaks(&layout);
+        let is_representative = self.is_representative(&layout);
         for first in (0..layout.registers()).step_by(words.width) {
-            let (ptr, inside) = self.place(window, &layout, first);
-            let second = if words.width == 2 { self.place(window, &layout, first + 1).1 } else { None };
-            self.guarded(self.both(inside, speaks), &[], |e| {
+            let (ptr, inside) = self.element_place(window, &layout, first);
+            let second_inside = if words.width == 2 { self.element_place(window, &layout, first + 1).1 } else { None };
+            self.guarded(self.conjunction(inside, is_representative), &[], |e| {
                 let values = &e.get(tile)[first..first + words.width];
                 match &name {
-                    Some(name) => e.combine_word(&words, name, ptr, values, second),
-                    None => e.store_word(&words, ptr, values, second),
+                    Some(name) => e.combine_word(&words, name, ptr, values, second_inside),
+                    None => e.store_word(&words, ptr, values, second_inside),
                 }
                 Vec::new()
             });
@@ -115,25 +117,33 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Replaces an element outside the tensor by the neutral element. Only additions combine pairs, so this is minus zero.
-    fn combine_word(&self, words: &Words, name: &str, ptr: PointerValue<'c>, values: &[Val<'c>], second: Option<IntValue<'c>>) {
+    /// Reduces a word into memory. An element outside the tensor is replaced by the neutral element. Only additions combine
+    /// pairs, so the neutral element is minus zero.
+    fn combine_word(
+        &self,
+        words: &Words,
+        name: &str,
+        ptr: PointerValue<'c>,
+        values: &[Val<'c>],
+        second_inside: Option<IntValue<'c>>,
+    ) {
         const MINUS_ZERO: u64 = 0x8000;
         let mut values = values.to_vec();
-        if let Some(inside) = second {
+        if let Some(inside) = second_inside {
             values[1] = self.ir.select(inside, values[1], self.ir.constant(words.elem, MINUS_ZERO));
         }
-        self.give_word(words, &format!("red.relaxed.sys{}.{name}", space_suffix(ptr)), ptr, &values);
+        self.emit_word_instruction(words, &format!("red.relaxed.sys{}.{name}", space_suffix(ptr)), ptr, &values);
     }
 
-    fn store_word(&self, words: &Words, ptr: PointerValue<'c>, values: &[Val<'c>], second: Option<IntValue<'c>>) {
+    fn store_word(&self, words: &Words, ptr: PointerValue<'c>, values: &[Val<'c>], second_inside: Option<IntValue<'c>>) {
         let space = space_suffix(ptr);
-        let whole = |e: &Self| {
-            e.give_word(words, &format!("st.relaxed.sys{space}.{}", words.suffix), ptr, values);
+        let store_whole_word = |e: &Self| {
+            e.emit_word_instruction(words, &format!("st.relaxed.sys{space}.{}", words.suffix), ptr, values);
             Vec::new()
         };
-        self.guarded(second, &[], whole);
-        // The neighbour is outside: clearing and setting the lower half with `and` and `or` leaves the other bits unchanged.
-        if let Some(inside) = second {
+        self.guarded(second_inside, &[], store_whole_word);
+        // If the second element is outside, only the lower half may change. An `and` clears it, and an `or` sets it.
+        if let Some(inside) = second_inside {
             self.guarded(Some(self.ir.not(inside)), &[], |e| {
                 let half = e.join_word(&values[..1], words.elem, e.ir.i32());
                 let red = format!("multimem.red.relaxed.sys{space}");
@@ -144,7 +154,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn give_word(&self, words: &Words, instruction: &str, ptr: PointerValue<'c>, values: &[Val<'c>]) {
+    fn emit_word_instruction(&self, words: &Words, instruction: &str, ptr: PointerValue<'c>, values: &[Val<'c>]) {
         let place = if words.width == 1 { "$1" } else { "{$1, $2}" };
         let args: Vec<Val<'c>> = std::iter::once(ptr.into()).chain(values.iter().copied()).collect();
         let constraints = format!("l{}", format!(",{}", words.letter).repeat(words.width));
@@ -164,7 +174,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(Words { elem, width, suffix, letter })
     }
 
-    /// The type part of a load's name: additions of halves accumulate in f32.
+    /// The operation and type in the name of a load. Additions of 16-bit floats accumulate in f32.
     fn reduction_name(&self, op: OpId, words: &Words, reduction: MulticastReduction) -> Result<String> {
         use MulticastReduction::{Add, Max, Min};
         match (reduction, words.width) {

@@ -10,35 +10,35 @@ use inkwell::values::VectorValue;
 use sched::Op;
 use sched::packed_ops::{Packed, moves_vectors};
 
-/// The values whose users all take neighbouring registers together.
+/// The values whose users all access neighbouring registers as vectors.
 pub(super) struct Vectors {
-    together: Vec<bool>,
+    only_vector_uses: Vec<bool>,
 }
 
 impl Vectors {
     pub(super) fn of(function: &sched::Function) -> Vectors {
         let body = &function.body;
-        let mut together = vec![true; body.values.len()];
-        // Visits users before definitions.
+        let mut only_vector_uses = vec![true; body.values.len()];
+        // Visit users before definitions.
         for op in body.walk(function.region).into_iter().rev() {
             let node = &body.ops[op];
-            let passes = matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. })));
-            let carries = passes && together[node.results[0].0 as usize];
-            if !(matches!(node.kind, Op::Pairs { .. }) || moves_vectors(&node.kind) || carries) {
-                node.kind.operands().into_iter().for_each(|operand| together[operand.0 as usize] = false);
+            let is_reshape = matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. })));
+            let forwards_vectors = is_reshape && only_vector_uses[node.results[0].0 as usize];
+            if !(matches!(node.kind, Op::Pairs { .. }) || moves_vectors(&node.kind) || forwards_vectors) {
+                node.kind.operands().into_iter().for_each(|operand| only_vector_uses[operand.0 as usize] = false);
             }
         }
-        Vectors { together }
+        Vectors { only_vector_uses }
     }
 
-    /// Whether a loaded tile stays in vectors: narrow elements share registers, and otherwise no user splits the vectors.
-    pub(super) fn are_kept(&self, value: Value, elem: Elem) -> bool {
-        elem.bits() < 32 || self.together[value.0 as usize]
+    /// Whether a loaded tile stays in vectors: its elements are narrower than a register, or no user splits the vectors.
+    pub(super) fn stays_in_vectors(&self, value: Value, elem: Elem) -> bool {
+        elem.bits() < 32 || self.only_vector_uses[value.0 as usize]
     }
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Emits an op on register pairs of its operands.
+    /// Emits an op as packed arithmetic on pairs of registers.
     pub(super) fn in_pairs(&mut self, op: &tileas::Op, result: Value) {
         let packed = Packed::of(op).expect("the verifier checks that pairs have the operation");
         let (operands, count) = (op.operands(), self.layout(result).registers());

@@ -20,7 +20,7 @@ impl<'c> Emitter<'c, '_> {
             Core::PtrCast { x } => self.get(*x).to_vec(),
             Core::Offset { ptr, offset } => {
                 let Elem::Ptr { pointee, .. } = self.elem(*ptr) else { unreachable!("the operand is a pointer") };
-                let ty = ir.stored(Elem::Scalar(pointee));
+                let ty = ir.memory_type(Elem::Scalar(pointee));
                 let pairs = self.get(*ptr).iter().zip(self.get(*offset));
                 pairs
                     .map(|(ptr, offset)| {
@@ -39,9 +39,10 @@ impl<'c> Emitter<'c, '_> {
             tileas::Op::Load { ptr, mask, other, order, atom, .. } => {
                 let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));
                 let ordered = order.semantics != MemoryOrdering::Weak;
-                // Another thread may change the memory meanwhile, so one thread loads for all threads with the same element.
-                let speaks = if ordered { self.speaks(&layout) } else { None };
-                let width = width_of(*atom);
+                // Another thread may change the memory between two loads, so one thread loads for all threads that hold the
+                // element.
+                let is_representative = if ordered { self.is_representative(&layout) } else { None };
+                let width = vector_width(*atom);
                 let mut registers = Vec::with_capacity(layout.registers());
                 for first in (0..layout.registers()).step_by(width) {
                     let at = self.get(*ptr)[first].into_pointer_value();
@@ -50,10 +51,10 @@ impl<'c> Emitter<'c, '_> {
                         Some(other) => self.get(*other)[first..first + width].to_vec(),
                         None => vec![self.ir.constant(elem, 0); width],
                     };
-                    let read = self.read_where(self.both(mask, speaks), &otherwise, results[0], at, *order);
-                    registers.extend(self.apart(elem, read));
+                    let read = self.load_where(self.conjunction(mask, is_representative), &otherwise, results[0], at, *order);
+                    registers.extend(self.loaded_registers(elem, read));
                 }
-                if speaks.is_some() {
+                if is_representative.is_some() {
                     registers = self.broadcast_in_warp(&layout, elem, registers);
                 }
                 self.set(results[0], registers);
@@ -61,13 +62,13 @@ impl<'c> Emitter<'c, '_> {
             }
             tileas::Op::Store { ptr, value, mask, order, atom, .. } => {
                 let (elem, layout) = (self.elem(*value), self.layout(*value));
-                let speaks = self.speaks(&layout);
-                let width = width_of(*atom);
+                let is_representative = self.is_representative(&layout);
+                let width = vector_width(*atom);
                 for first in (0..layout.registers()).step_by(width) {
                     let at = self.get(*ptr)[first].into_pointer_value();
                     let mask = mask.map(|mask| self.get(mask)[first].into_int_value());
-                    self.guarded(self.both(mask, speaks), &[], |e| {
-                        e.write(elem, at, &e.get(*value)[first..first + width], *order);
+                    self.guarded(self.conjunction(mask, is_representative), &[], |e| {
+                        e.store_elements(elem, at, &e.get(*value)[first..first + width], *order);
                         Vec::new()
                     });
                 }
@@ -78,8 +79,8 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The number of registers of one access; the pointer and mask of the first stand for all.
-pub(super) fn width_of(atom: CopyAtom) -> usize {
+/// The number of registers of one access. The pointer and mask of the first register apply to all of them.
+pub(super) fn vector_width(atom: CopyAtom) -> usize {
     match atom {
         CopyAtom::Vector { vector_bits } => 1 << vector_bits,
         _ => unreachable!("pointers are accessed by vectors"),

@@ -43,29 +43,31 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Reduces in a tree within each thread: this keeps rounding errors small and dependence chains short.
-    /// With packed hardware operations it combines two registers at once: neighbours of two rows, or of one row whose even and odd
-    /// elements may be combined separately.
+    /// Packed instructions combine two registers at once. They are neighbours from two rows, or neighbours from one row if the
+    /// even and odd elements may be combined separately.
     fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
-        let along: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask != 0).collect();
-        let kept: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask == 0).collect();
+        let reduced_bits: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask != 0).collect();
+        let kept_bits: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask == 0).collect();
         let elem = self.elem(operands[0]);
-        let operation = combining::commutative(&self.function.body, body);
-        let packed = operation.and_then(Packed::of_binary).filter(|packed| packed.exists(elem, self.target));
-        let apart = combining::evens_apart(operation);
-        let together = self.combined_together(operation, elem);
-        let row = |group| (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along)).collect();
-        let rows: Vec<Vec<usize>> = (0..1usize << kept.len()).map(row).collect();
+        let kind = combining::single_commutative_op(&self.function.body, body);
+        let packed = kind.and_then(Packed::of_binary).filter(|packed| packed.exists(elem, self.target));
+        let separate_evens = combining::combines_evens_separately(kind);
+        let operands_per_instruction = self.max_operands(kind, elem);
+        let row = |group| {
+            (0..1usize << reduced_bits.len()).map(|i| scatter_bits(group, &kept_bits) | scatter_bits(i, &reduced_bits)).collect()
+        };
+        let rows: Vec<Vec<usize>> = (0..1usize << kept_bits.len()).map(row).collect();
         let mut out = vec![Vec::new(); operands.len()];
-        let adjacent_rows = kept.first() == Some(&0);
+        let adjacent_rows = kept_bits.first() == Some(&0);
         match packed {
-            Some(packed) if adjacent_rows || along.len() > 1 => {
+            Some(packed) if adjacent_rows || reduced_bits.len() > 1 => {
                 let values = self.get(operands[0]).to_vec();
                 for row in rows.iter().step_by(if adjacent_rows { 2 } else { 1 }) {
                     let pairs = row.iter().step_by(if adjacent_rows { 1 } else { 2 });
                     let pairs = pairs.map(|first| self.ir.pack(&values[*first..first + 2])).collect();
-                    let pair = in_tree(pairs, apart && adjacent_rows, 2, &mut |a: &Val<'c>, b| {
+                    let pair = in_tree(pairs, separate_evens && adjacent_rows, 2, &mut |a: &Val<'c>, b| {
                         Ok(self.packed_arithmetic(packed, &[*a, *b]))
                     })?;
                     let pair = self.ir.unpack(pair, 2);
@@ -79,7 +81,9 @@ impl<'c> Emitter<'c, '_> {
                 for row in &rows {
                     let of = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
                     let row: Vec<Vec<Val<'c>>> = row.iter().map(of).collect();
-                    let all = in_tree(row, apart, together, &mut |a: &Vec<Val<'c>>, b| self.combine(body, a, b))?;
+                    let all = in_tree(row, separate_evens, operands_per_instruction, &mut |a: &Vec<Val<'c>>, b| {
+                        self.combine(body, a, b)
+                    })?;
                     out.iter_mut().zip(all).for_each(|(out, value)| out.push(value));
                 }
             }
@@ -90,14 +94,15 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The number of operands that one instruction combines.
-    fn combined_together(&self, operation: Option<Binary>, elem: Elem) -> usize {
-        let extreme = matches!(operation, Some(Binary::MaxF { .. } | Binary::MinF { .. }));
-        if extreme && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::MinMax3) { 3 } else { 2 }
+    /// The number of operands that one instruction can combine.
+    fn max_operands(&self, operation: Option<Binary>, elem: Elem) -> usize {
+        let is_min_or_max = matches!(operation, Some(Binary::MaxF { .. } | Binary::MinF { .. }));
+        if is_min_or_max && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::MinMax3) { 3 } else { 2 }
     }
 
-    /// Reduces across lanes with butterfly shuffles. The first lane of a group always has the lower elements on the left. If the
-    /// body is not commutative, the other lanes take its result.
+    /// Reduces across lanes with butterfly shuffles. The first lane of a group always combines lower elements on the left with
+    /// higher elements on the right. If the body is not commutative, the other lanes may have another result, so they take the
+    /// first lane's.
     fn reduce_lanes(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
@@ -105,13 +110,13 @@ impl<'c> Emitter<'c, '_> {
         let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
         let mut rows: Vec<Vec<Val<'c>>> =
             (0..layout.registers()).map(|i| operands.iter().map(|operand| self.get(*operand)[i]).collect()).collect();
-        let at_once = if lanes.len() == LANE_BITS { self.warp_reduction(body, &elems) } else { None };
-        if let Some(name) = at_once {
+        let redux = if lanes.len() == LANE_BITS { self.warp_reduction(body, &elems) } else { None };
+        if let Some(name) = redux {
             for row in &mut rows {
                 row[0] = self.ir.intrinsic_value(name, &[], &[row[0], self.ir.const32(u32::MAX).into()]);
             }
         }
-        for bit in lanes.iter().filter(|_| at_once.is_none()) {
+        for bit in lanes.iter().filter(|_| redux.is_none()) {
             for row in &mut rows {
                 let others: Vec<Val<'c>> = row
                     .iter()
@@ -129,9 +134,9 @@ impl<'c> Emitter<'c, '_> {
                 *value = self.first_of_group(*value, *elem, group);
             }
         }
-        // The result has the same registers, perhaps in another order.
-        let to = self.layout(results[0]);
-        let order = self.kept_registers(&layout, &to);
+        // The result has the same registers as the operand.
+        let result_layout = self.layout(results[0]);
+        let order = self.kept_registers(&layout, &result_layout);
         for (i, result) in results.iter().enumerate() {
             let registers = order.iter().map(|register| rows[*register][i]).collect();
             self.set(*result, registers);
@@ -153,7 +158,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The warp-wide reduction instruction of the body's operation, if the target has one.
     fn warp_reduction(&self, body: Region, elems: &[Elem]) -> Option<&'static str> {
-        match (elems, combining::commutative(&self.function.body, body)?) {
+        match (elems, combining::single_commutative_op(&self.function.body, body)?) {
             ([Elem::Scalar(Scalar::I32)], kind) => Some(match kind {
                 Binary::AddI { .. } => "llvm.nvvm.redux.sync.add",
                 Binary::MaxI { signedness: Signedness::Signed } => "llvm.nvvm.redux.sync.max",
@@ -176,7 +181,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The register order of the result. A lane reduction keeps the order of the register bits.
+    /// For each register of the result, the register of the operand.
     fn kept_registers(&self, from: &Layout, to: &Layout) -> Vec<usize> {
         debug_assert_eq!(from.register.len(), to.register.len());
         (0..to.registers())
@@ -184,7 +189,7 @@ impl<'c> Emitter<'c, '_> {
             .collect()
     }
 
-    /// Computes prefixes within each thread, then across consecutive lanes, doubling the distance in each step.
+    /// Computes prefixes within each thread, then across consecutive lanes. Each lane step doubles the distance.
     pub(super) fn scan(
         &mut self,
         op: OpId,
@@ -198,18 +203,20 @@ impl<'c> Emitter<'c, '_> {
         let strides = Strides::of(self.ty(operands[0]).shape());
         let (dim, mask) = (dim as usize, strides.mask(dim as usize));
         let positions = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
-        let (along, lanes) = (positions(&layout.register), positions(&layout.lane));
+        let (register_bits, lanes) = (positions(&layout.register), positions(&layout.lane));
         let in_order = lanes.windows(2).all(|pair| pair[1] == pair[0] + 1) && positions(&layout.warp).is_empty();
-        let chain = along.iter().map(|bit| layout.register[*bit]).chain(lanes.iter().map(|bit| layout.lane[*bit]));
-        let plain = chain.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
-        if !in_order || !plain {
+        let chain = register_bits.iter().map(|bit| layout.register[*bit]).chain(lanes.iter().map(|bit| layout.lane[*bit]));
+        let is_contiguous = chain.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
+        if !in_order || !is_contiguous {
             return Err(self.unsupported(op));
         }
         let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
-        let kept: Vec<usize> = (0..layout.register.len()).filter(|bit| !along.contains(bit)).collect();
+        let other_bits: Vec<usize> = (0..layout.register.len()).filter(|bit| !register_bits.contains(bit)).collect();
         let mut out = vec![vec![None; layout.registers()]; operands.len()];
-        for group in 0..1usize << kept.len() {
-            let mut row: Vec<usize> = (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along)).collect();
+        for group in 0..1usize << other_bits.len() {
+            let mut row: Vec<usize> = (0..1usize << register_bits.len())
+                .map(|i| scatter_bits(group, &other_bits) | scatter_bits(i, &register_bits))
+                .collect();
             if reverse {
                 row.reverse();
             }
@@ -222,11 +229,11 @@ impl<'c> Emitter<'c, '_> {
                 let last = prefixes.last().expect("a row has elements").clone();
                 let before = self.scan_lanes(body, &elems, last, first as u32, lanes.len() as u32, reverse)?;
                 for prefix in &mut prefixes {
-                    let joined = self.combine(body, &before.values, prefix)?;
-                    let choose = |(joined, own): (Val<'c>, &Val<'c>)| {
-                        if common::fault_injected("ptx.first") { joined } else { self.ir.select(before.exists, joined, *own) }
+                    let combined = self.combine(body, &before.values, prefix)?;
+                    let select_combined = |(combined, own): (Val<'c>, &Val<'c>)| {
+                        if common::fault_injected("ptx.first") { combined } else { self.ir.select(before.exists, combined, *own) }
                     };
-                    *prefix = joined.into_iter().zip(&*prefix).map(choose).collect();
+                    *prefix = combined.into_iter().zip(&*prefix).map(select_combined).collect();
                 }
             }
             for (register, prefix) in row.into_iter().zip(prefixes) {
@@ -239,7 +246,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The prefix over all preceding lanes, from the total of each lane.
+    /// The prefix over all preceding lanes, computed from the total of each lane.
     fn scan_lanes(
         &mut self,
         body: Region,
@@ -248,40 +255,40 @@ impl<'c> Emitter<'c, '_> {
         first: u32,
         bits: u32,
         reverse: bool,
-    ) -> Result<Before<'c>> {
+    ) -> Result<LanePrefix<'c>> {
         let ir = self.ir;
         let position = ir.and(ir.shr(self.thread, ir.const32(first), false), ir.const32((1 << bits) - 1));
         let position = if reverse { ir.xor(position, ir.const32((1 << bits) - 1)) } else { position };
         let name = if reverse { "llvm.nvvm.shfl.sync.down.i32" } else { "llvm.nvvm.shfl.sync.up.i32" };
         let clamp = ir.const32(if reverse { 31 } else { 0 });
-        let shift = |e: &Self, values: &[Val<'c>], distance: u32| -> Vec<Val<'c>> {
+        let shuffle = |e: &Self, values: &[Val<'c>], distance: u32| -> Vec<Val<'c>> {
             let exchange = |word: Val<'c>| {
                 let args = [ir.const32(u32::MAX).into(), word, ir.const32(distance << first).into(), clamp.into()];
                 ir.intrinsic_value(name, &[], &args)
             };
-            values.iter().zip(elems).map(|(value, elem)| e.by_words(*value, *elem, exchange)).collect()
+            values.iter().zip(elems).map(|(value, elem)| e.map_words(*value, *elem, exchange)).collect()
         };
         let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, position, ir.const32(distance));
         for step in 0..bits {
-            let earlier = shift(self, &totals, if common::fault_injected("ptx.reach") { 1 } else { 1 << step });
-            let joined = self.combine(body, &earlier, &totals)?;
+            let earlier = shuffle(self, &totals, if common::fault_injected("ptx.reach") { 1 } else { 1 << step });
+            let combined = self.combine(body, &earlier, &totals)?;
             let exists = at_least(1 << step);
-            totals = joined.into_iter().zip(&totals).map(|(joined, own)| ir.select(exists, joined, *own)).collect();
+            totals = combined.into_iter().zip(&totals).map(|(combined, own)| ir.select(exists, combined, *own)).collect();
         }
-        Ok(Before { values: shift(self, &totals, 1), exists: at_least(1) })
+        Ok(LanePrefix { values: shuffle(self, &totals, 1), exists: at_least(1) })
     }
 
-    /// The value of the lane whose number differs in the bits of `mask`.
+    /// The value of the lane whose number is this lane's number with the bits of `mask` flipped.
     pub(super) fn butterfly(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
         let ir = self.ir;
         let exchange = |word: Val<'c>| {
             let args = [ir.const32(u32::MAX).into(), word, ir.const32(mask).into(), ir.const32(31).into()];
             ir.intrinsic_value("llvm.nvvm.shfl.sync.bfly.i32", &[], &args)
         };
-        self.by_words(value, elem, exchange)
+        self.map_words(value, elem, exchange)
     }
 
-    /// The value of the lane whose number has zeros in the bits of `mask`.
+    /// The value of the lane whose number is this lane's number with the bits of `mask` cleared.
     fn first_of_group(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
         let ir = self.ir;
         let first = ir.and(self.thread, ir.const32(31 & !mask));
@@ -289,11 +296,11 @@ impl<'c> Emitter<'c, '_> {
             let args = [ir.const32(u32::MAX).into(), word, first.into(), ir.const32(31).into()];
             ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args)
         };
-        self.by_words(value, elem, exchange)
+        self.map_words(value, elem, exchange)
     }
 
-    /// Sends a value of any width through an operation on 32-bit words.
-    pub(super) fn by_words(&self, value: Val<'c>, elem: Elem, operation: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
+    /// Applies an operation on 32-bit words to each word of a value.
+    pub(super) fn map_words(&self, value: Val<'c>, elem: Elem, operation: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
         let ir = self.ir;
         let bits = elem.bits().max(1);
         let ty = ir.elem(elem);
@@ -312,27 +319,33 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The prefix of the lanes before a lane, if there are any.
-struct Before<'c> {
+/// The prefix over the lanes before a lane, and whether there is such a lane.
+struct LanePrefix<'c> {
     values: Vec<Val<'c>>,
     exists: IntValue<'c>,
 }
 
-/// Combines neighbouring values, `together` at a time, until one is left. With `apart`, even and odd positions form two trees.
-fn in_tree<T: Clone>(mut row: Vec<T>, apart: bool, together: usize, combine: &mut impl FnMut(&T, &T) -> Result<T>) -> Result<T> {
-    if apart && row.len() > 2 {
+/// Combines neighbouring values, `arity` at a time, until one is left. With `separate_evens`, even and odd positions form two
+/// trees, which are combined last.
+fn in_tree<T: Clone>(
+    mut row: Vec<T>,
+    separate_evens: bool,
+    arity: usize,
+    combine: &mut impl FnMut(&T, &T) -> Result<T>,
+) -> Result<T> {
+    if separate_evens && row.len() > 2 {
         let half = |first| row.iter().skip(first).step_by(2).cloned().collect();
         let [evens, odds]: [Vec<T>; 2] = [half(0), half(1)];
-        row = vec![in_tree(evens, false, together, combine)?, in_tree(odds, false, together, combine)?];
+        row = vec![in_tree(evens, false, arity, combine)?, in_tree(odds, false, arity, combine)?];
     }
     while row.len() > 1 {
-        let combined = row.chunks(together).map(|some| some[1..].iter().try_fold(some[0].clone(), |a, b| combine(&a, b)));
+        let combined = row.chunks(arity).map(|some| some[1..].iter().try_fold(some[0].clone(), |a, b| combine(&a, b)));
         row = combined.collect::<Result<_>>()?;
     }
     Ok(row.swap_remove(0))
 }
 
-/// Moves the bits of `number` to `positions`.
-fn scatter(number: usize, positions: &[usize]) -> usize {
+/// Moves bit `i` of `number` to position `positions[i]`.
+fn scatter_bits(number: usize, positions: &[usize]) -> usize {
     positions.iter().enumerate().filter(|(i, _)| number >> i & 1 == 1).map(|(_, position)| 1 << position).sum()
 }

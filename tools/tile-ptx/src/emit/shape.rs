@@ -1,4 +1,4 @@
-//! Ops that only rename elements, and layout conversions within a thread.
+//! Ops that only rename elements, slices, and layout conversions within a thread or warp.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -18,7 +18,7 @@ impl<'c> Emitter<'c, '_> {
         let operand = base::ir::Operation::operands(core)[0];
         let (from_shape, to_shape) = (self.ty(operand).shape().to_vec(), self.ty(result).shape().to_vec());
         if let Some(read) = self.deferred.remove(&operand) {
-            // The MMA reads it per K step, from registers with the same numbers.
+            // The MMA loads this tile one K step at a time, from registers with the same numbers.
             self.deferred.insert(result, read);
             return Ok(());
         }
@@ -30,22 +30,22 @@ impl<'c> Emitter<'c, '_> {
             return self.rename_registers(op, operand, result, |element| element);
         }
         let exchange = self.layout(result).exchange(&self.layout(operand)).ok_or_else(|| self.unsupported(op))?;
-        let (elem, read) = (self.elem(result), self.read_slices(result));
-        let lane = self.linear(self.thread, &exchange.lanes);
-        let own: Vec<Val<'c>> = self.get(operand).to_vec();
-        let mut registers = vec![own[0]; exchange.sources.len()];
+        let (elem, read) = (self.elem(result), self.registers_of_slices(result));
+        let lane = self.xor_of_bases(self.thread, &exchange.lanes);
+        let operand_registers: Vec<Val<'c>> = self.get(operand).to_vec();
+        let mut registers = vec![operand_registers[0]; exchange.sources.len()];
         let sources =
             exchange.sources.iter().enumerate().filter(|(register, _)| read.as_ref().is_none_or(|read| read.contains(register)));
         for (register, (source, other)) in sources {
             let other = if common::fault_injected("ptx.lane") { 0 } else { *other };
-            registers[register] = self.lane_value(own[*source], elem, self.ir.xor(lane, self.ir.const32(other)));
+            registers[register] = self.lane_value(operand_registers[*source], elem, self.ir.xor(lane, self.ir.const32(other)));
         }
         self.set(result, registers);
         Ok(())
     }
 
-    /// The registers of a tile that are read, if all users are slices at constant positions.
-    fn read_slices(&self, tile: Value) -> Option<BTreeSet<usize>> {
+    /// The registers of a tile that are read, if all users extract slices at constant positions. Otherwise `None`.
+    fn registers_of_slices(&self, tile: Value) -> Option<BTreeSet<usize>> {
         let slices = self.slices.get_or_init(|| slices(self.function)).get(&tile).map_or(&[][..], Vec::as_slice);
         if slices.len() != self.uses[tile.0 as usize] as usize {
             return None;
@@ -57,7 +57,7 @@ impl<'c> Emitter<'c, '_> {
         Some(registers.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// The operands are the halves of the result that differ in one bit of the register number.
+    /// Concatenates two tiles: they are the halves of the result that differ in one bit of the register number.
     pub(super) fn cat(&mut self, op: OpId, lhs: Value, rhs: Value, dim: u32, result: Value) -> Result<()> {
         let layout = self.layout(result);
         let upper = Strides::of(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
@@ -69,48 +69,49 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// A slice at a constant position is a subset of the registers.
+    /// Extracts a slice at a constant position: a subset of the registers.
     pub(super) fn extract(&mut self, op: OpId, x: Value, indices: &[Value], result: Value) -> Result<()> {
         if Slice::of(self, [x, result], indices).is_none() {
             return Err(self.unsupported(op));
         }
-        let registers = self.slice_registers(x, indices, result).ok_or_else(|| self.moves_elements(op, x, result))?;
+        let registers = self.slice_registers(x, indices, result).ok_or_else(|| self.moves_elements_error(op, x, result))?;
         self.set(result, registers.into_iter().map(|register| self.get(x)[register]).collect());
         Ok(())
     }
 
-    /// The registers of a tile that form a slice; none if its position is not constant or it is in other threads.
-    fn slice_registers(&self, whole: Value, indices: &[Value], part: Value) -> Option<Vec<usize>> {
-        let slice = Slice::of(self, [whole, part], indices)?;
-        let (from, to) = (self.layout(whole), self.layout(part));
-        let names = to.renaming(&from, |element| slice.in_whole(element))?;
+    /// The registers of a tile that form a slice. `None` if the position is not constant, or if other threads hold the slice.
+    fn slice_registers(&self, tile: Value, indices: &[Value], slice_value: Value) -> Option<Vec<usize>> {
+        let slice = Slice::of(self, [tile, slice_value], indices)?;
+        let (from, to) = (self.layout(tile), self.layout(slice_value));
+        let tile_registers = to.renaming(&from, |element| slice.in_whole(element))?;
         let start = if common::fault_injected("ptx.slice") { 0 } else { solve(&from.register, slice.start)? };
-        Some(names.into_iter().map(|register| register ^ start).collect())
+        Some(tile_registers.into_iter().map(|register| register ^ start).collect())
     }
 
-    /// An insertion at a constant position takes some registers from the slice, the others from the tile.
+    /// Inserts a slice at a constant position: takes some registers from the slice, and the others from the tile.
     pub(super) fn insert(&mut self, op: OpId, [x, into]: [Value; 2], indices: &[Value], result: Value) -> Result<()> {
         let slice = Slice::of(self, [result, x], indices).ok_or_else(|| self.unsupported(op))?;
         let (part, whole) = (self.layout(x), self.layout(result));
         if self.layout(into) != whole {
-            return Err(self.moves_elements(op, into, result));
+            return Err(self.moves_elements_error(op, into, result));
         }
-        let names = part.renaming(&whole, |element| slice.in_whole(element)).ok_or_else(|| self.moves_elements(op, x, result))?;
-        let start = solve(&whole.register, slice.start).ok_or_else(|| self.moves_elements(op, x, result))?;
+        let tile_registers =
+            part.renaming(&whole, |element| slice.in_whole(element)).ok_or_else(|| self.moves_elements_error(op, x, result))?;
+        let start = solve(&whole.register, slice.start).ok_or_else(|| self.moves_elements_error(op, x, result))?;
         let mut registers = self.get(into).to_vec();
-        for (register, value) in names.into_iter().zip(self.get(x).to_vec()) {
+        for (register, value) in tile_registers.into_iter().zip(self.get(x).to_vec()) {
             registers[register ^ start] = value;
         }
         self.set(result, registers);
         Ok(())
     }
 
-    fn moves_elements(&self, op: OpId, from: Value, to: Value) -> Box<Diagnostic> {
+    fn moves_elements_error(&self, op: OpId, from: Value, to: Value) -> Box<Diagnostic> {
         let name = base::ir::Operation::mnemonic(&self.function.body.ops[op].kind);
         Diagnostic::invalid("PX005", format!("'{name}' of {from} to {to} would move elements between threads"))
     }
 
-    /// The parts of a wide element are in neighbouring registers, its low bits in the first.
+    /// Reinterprets the bits of elements. The parts of a wide element are in neighbouring registers, the low bits first.
     pub(super) fn reinterpret(&mut self, x: Value, result: Value) {
         let (from, to) = (self.elem(x), self.elem(result));
         let registers = match from.bits().cmp(&to.bits()) {
@@ -133,14 +134,14 @@ impl<'c> Emitter<'c, '_> {
 
     fn rename_registers(&mut self, op: OpId, operand: Value, result: Value, source: impl Fn(u32) -> u32) -> Result<()> {
         let (from, to) = (self.layout(operand), self.layout(result));
-        let names = to.renaming(&from, source).ok_or_else(|| self.moves_elements(op, operand, result))?;
-        let registers = names.into_iter().map(|register| self.get(operand)[register]).collect();
+        let source_registers = to.renaming(&from, source).ok_or_else(|| self.moves_elements_error(op, operand, result))?;
+        let registers = source_registers.into_iter().map(|register| self.get(operand)[register]).collect();
         self.set(result, registers);
         Ok(())
     }
 }
 
-/// The slices of each tile.
+/// For each tile, the ops that extract a slice of it.
 fn slices(function: &Function) -> BTreeMap<Value, Vec<OpId>> {
     let mut slices: BTreeMap<Value, Vec<OpId>> = BTreeMap::new();
     for op in function.body.walk(function.region) {
@@ -155,12 +156,12 @@ fn slices(function: &Function) -> BTreeMap<Value, Vec<OpId>> {
 struct Slice {
     whole: Strides,
     part: Strides,
-    /// The number of its first element in the tile.
+    /// The number of the slice's first element in the tile.
     start: u32,
 }
 
 impl Slice {
-    /// Returns none if an index is not a constant.
+    /// Returns `None` if an index is not a constant.
     fn of(emitter: &Emitter<'_, '_>, [whole, part]: [Value; 2], indices: &[Value]) -> Option<Slice> {
         let [whole, part] = [whole, part].map(|value| Strides::of(emitter.ty(value).shape()));
         let body = &emitter.function.body;
@@ -179,7 +180,7 @@ impl Slice {
         Some(Slice { whole, part, start })
     }
 
-    /// The number in the tile of an element of the slice at position zero.
+    /// Maps an element of the slice to its number in the tile, for a slice at position zero.
     fn in_whole(&self, element: u32) -> u32 {
         (0..self.part.bits.len()).map(|dim| self.part.coordinate(element, dim) << self.whole.shift[dim]).sum()
     }

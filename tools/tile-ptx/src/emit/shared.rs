@@ -40,12 +40,12 @@ impl<'c> Emitter<'c, '_> {
     fn shared_store(&mut self, x: Value, buffer: Buffer, vector_bits: u32) {
         let (elem, layout) = (self.elem(x), self.layout(x));
         let width = 1usize << vector_bits;
-        let place = self.shared_place(&layout, buffer);
-        let speaks = self.speaks(&layout).filter(|_| !common::fault_injected("ptx.broadcast"));
-        self.guarded(speaks, &[], |e| {
+        let thread_offset = self.shared_thread_offset(&layout, buffer);
+        let is_representative = self.is_representative(&layout).filter(|_| !common::fault_injected("ptx.broadcast"));
+        self.guarded(is_representative, &[], |e| {
             for first in (0..layout.registers()).step_by(width) {
                 let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.memory_form(elem, *value)).collect();
-                let ptr = e.shared_ptr(&place, &layout, buffer, first);
+                let ptr = e.shared_ptr(&thread_offset, &layout, buffer, first);
                 e.ir.store(e.ir.pack(&values), ptr, elem.bytes() * width as u32);
             }
             Vec::new()
@@ -55,11 +55,11 @@ impl<'c> Emitter<'c, '_> {
     fn shared_load(&mut self, buffer: Buffer, vector_bits: u32, result: Value) {
         let (elem, layout) = (self.elem(result), self.layout(result));
         let width = 1usize << vector_bits;
-        let place = self.shared_place(&layout, buffer);
-        let ty = self.ir.vector_type(self.ir.stored(elem), width as u32);
+        let thread_offset = self.shared_thread_offset(&layout, buffer);
+        let ty = self.ir.vector_type(self.ir.memory_type(elem), width as u32);
         let mut registers = Vec::with_capacity(layout.registers());
         for first in (0..layout.registers()).step_by(width) {
-            let vector = self.ir.load(ty, self.shared_ptr(&place, &layout, buffer, first), elem.bytes() * width as u32);
+            let vector = self.ir.load(ty, self.shared_ptr(&thread_offset, &layout, buffer, first), elem.bytes() * width as u32);
             registers.extend(self.ir.unpack(vector, width).into_iter().map(|value| self.register_form(elem, value)));
         }
         self.set(result, registers);
@@ -67,7 +67,7 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn shared_gather(&mut self, buffer: Buffer, index: Value, result: Value) {
         let elem = self.elem(result);
-        let ty = self.ir.stored(elem);
+        let ty = self.ir.memory_type(elem);
         let load = |index: &Val<'c>| {
             let value = self.ir.load(ty, self.indexed_ptr(buffer, *index), elem.bytes());
             self.register_form(elem, value)
@@ -78,7 +78,7 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn shared_scatter(&mut self, x: Value, buffer: Buffer, index: Value) {
         let (elem, layout) = (self.elem(x), self.layout(x));
-        self.guarded(self.speaks(&layout), &[], |e| {
+        self.guarded(self.is_representative(&layout), &[], |e| {
             for (value, index) in e.get(x).iter().zip(e.get(index)) {
                 e.ir.store(e.memory_form(elem, *value), e.indexed_ptr(buffer, *index), elem.bytes());
             }
@@ -86,35 +86,41 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// The address of an element whose number is known at run time.
+    /// The address of the element with a number that is known only at run time.
     fn indexed_ptr(&self, buffer: Buffer, index: Val<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;
         let bases: Vec<u32> = (0..offsets.len()).map(|bit| offset_of(offsets, 1 << bit)).collect();
         let index = ir.resize(index.into_int_value(), ir.i32(), false);
-        self.buffer_ptr(buffer, self.linear(index, &bases))
+        self.buffer_ptr(buffer, self.xor_of_bases(index, &bases))
     }
 
-    /// The thread's part of an offset within a buffer.
-    pub(super) fn shared_place(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
+    /// The thread's part of an offset within a buffer, in elements.
+    pub(super) fn shared_thread_offset(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;
         self.thread_part(layout, |basis| offset_of(offsets, basis))
     }
 
-    pub(super) fn shared_ptr(&self, place: &IntValue<'c>, layout: &Layout, buffer: Buffer, register: usize) -> PointerValue<'c> {
+    pub(super) fn shared_ptr(
+        &self,
+        thread_offset: &IntValue<'c>,
+        layout: &Layout,
+        buffer: Buffer,
+        register: usize,
+    ) -> PointerValue<'c> {
         let ir = self.ir;
         let (changes, adds) = self.register_part(layout, buffer, register);
-        let ptr = self.buffer_ptr(buffer, ir.xor(*place, ir.const32(changes)));
+        let ptr = self.buffer_ptr(buffer, ir.xor(*thread_offset, ir.const32(changes)));
         let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
         ir.element_ptr(ir.int(8).into(), ptr, ir.const64(u64::from(adds * bytes)))
     }
 
     /// The register's part of an offset within a buffer: bits to exclusive-or with the thread's part, and a constant to add. The
-    /// constant shares no bit with the thread's part, so few addresses are computed.
+    /// constant shares no bit with the thread's part. So registers with equal exclusive-or bits share one computed address.
     pub(super) fn register_part(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
-        let own = self.offset_in(buffer, apply(&layout.register, register as u32));
-        let thread = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
-        (own & thread, if common::fault_injected("ptx.offset") { 0 } else { own & !thread })
+        let register_offset = self.offset_in(buffer, apply(&layout.register, register as u32));
+        let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
+        (register_offset & thread_bits, if common::fault_injected("ptx.offset") { 0 } else { register_offset & !thread_bits })
     }
 
     /// The address of an offset, in elements, within the current stage of a buffer.

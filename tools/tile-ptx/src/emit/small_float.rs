@@ -1,4 +1,4 @@
-//! Floats of eight and four bits: by the target's instructions, which convert pairs, or by arithmetic on bits.
+//! Conversions of floats with eight and four bits: by the target's instructions, which convert pairs, or by arithmetic on bits.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -10,7 +10,7 @@ use numerics::float;
 use target_info::Feature;
 
 impl<'c> Emitter<'c, '_> {
-    /// Whether the target converts pairs of this format.
+    /// Whether the target has instructions that convert pairs of this format.
     fn has_small(&self, format: Scalar) -> bool {
         match format {
             Scalar::F4E2M1FN => self.target.has(Feature::ConvertFp4),
@@ -18,7 +18,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Exact f16 values of one or two numbers.
+    /// Converts one or two values exactly to f16.
     pub(super) fn read_small(&self, from: Scalar, pair: &[Val<'c>]) -> Vec<Val<'c>> {
         let ir = self.ir;
         if !self.has_small(from) {
@@ -27,21 +27,22 @@ impl<'c> Emitter<'c, '_> {
         let word = ir.int(16);
         let bits = |x: &Val<'c>| ir.resize(x.into_int_value(), word, false);
         let second = pair.get(1).map_or(word.const_zero(), bits);
-        let both = ir.or(bits(&pair[0]), ir.shl(second, word.const_int(u64::from(from.bits()), false)));
-        ir.unpack(self.small_pair(from, both), 2)[..pair.len()].to_vec()
+        let packed = ir.or(bits(&pair[0]), ir.shl(second, word.const_int(u64::from(from.bits()), false)));
+        ir.unpack(self.small_pair(from, packed), 2)[..pair.len()].to_vec()
     }
 
-    /// Converts the bits of a pair to a pair of f16, in a format that the target supports.
-    pub(super) fn small_pair(&self, from: Scalar, both: IntValue<'c>) -> Val<'c> {
+    /// Converts the bits of a pair to a pair of f16 values. The target must support the format.
+    pub(super) fn small_pair(&self, from: Scalar, packed: IntValue<'c>) -> Val<'c> {
         let name = match from {
             Scalar::F8E4M3FN => "llvm.nvvm.e4m3x2.to.f16x2.rn",
             Scalar::F8E5M2 => "llvm.nvvm.e5m2x2.to.f16x2.rn",
             _ => "llvm.nvvm.e2m1x2.to.f16x2.rn",
         };
-        self.ir.intrinsic_value(name, &[], &[both.into()])
+        self.ir.intrinsic_value(name, &[], &[packed.into()])
     }
 
-    /// Rounds to nearest even; values that are too large become the largest number.
+    /// Converts one or two values to a small format. Rounds to nearest even; a value that is too large becomes the largest
+    /// number.
     pub(super) fn write_small(&self, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Vec<Val<'c>> {
         let ir = self.ir;
         if !self.has_small(to) {
@@ -55,7 +56,7 @@ impl<'c> Emitter<'c, '_> {
             (_, Scalar::F8E5M2) => "llvm.nvvm.ff.to.e5m2x2.rn",
             _ => "llvm.nvvm.ff.to.e2m1x2.rn.satfinite",
         };
-        let both = if name.starts_with("llvm.nvvm.f16x2") {
+        let packed = if name.starts_with("llvm.nvvm.f16x2") {
             let second = pair.get(1).copied().unwrap_or(pair[0].get_type().const_zero());
             ir.intrinsic_value(name, &[], &[ir.pack(&[pair[0], second])])
         } else {
@@ -63,15 +64,15 @@ impl<'c> Emitter<'c, '_> {
             let second = pair.get(1).map_or(ir.f32().const_zero().into(), wide);
             ir.intrinsic_value(name, &[], &[second, wide(&pair[0])])
         };
-        let both = both.into_int_value();
+        let packed = packed.into_int_value();
         let part = |i: usize| {
-            let shift = both.get_type().const_int(u64::from(to.bits()) * i as u64, false);
-            ir.resize(ir.shr(both, shift, false), ir.scalar(to).into_int_type(), false).into()
+            let shift = packed.get_type().const_int(u64::from(to.bits()) * i as u64, false);
+            ir.resize(ir.shr(packed, shift, false), ir.scalar(to).into_int_type(), false).into()
         };
         (0..pair.len()).map(part).collect()
     }
 
-    /// Moves the bits to their f16 positions, then scales by the difference of the exponent biases.
+    /// Moves the bits to their f16 positions, then multiplies to correct the exponent bias.
     fn read_bits(&self, from: Scalar, x: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
         let format = from.float_format().expect("a float type");
@@ -92,8 +93,8 @@ impl<'c> Emitter<'c, '_> {
         ir.bitcast(ir.or(bits, sign), half).into_float_value()
     }
 
-    /// An f32 from an unsigned format of at most eight bits with one NaN. The bits move to their f32 positions; a multiplication
-    /// then corrects the exponent bias and normalises subnormal numbers.
+    /// Converts an unsigned format of at most eight bits, with one NaN, to f32. The bits move to their f32 positions. A
+    /// multiplication then corrects the exponent bias and normalises subnormal numbers.
     pub(super) fn read_unsigned(&self, from: Scalar, x: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
         let format = from.float_format().expect("a float type");
@@ -106,18 +107,20 @@ impl<'c> Emitter<'c, '_> {
         ir.select(nan, ir.bitcast(ir.const32(0x7fff_ffff), ir.f32()), number.into()).into_float_value()
     }
 
+    /// Rounds an f32 value to a small format, to nearest even, with saturation.
     fn write_bits(&self, to: Scalar, x: FloatValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
         let format = to.float_format().expect("a float type");
         let (mantissa, bias) = (format.mantissa_bits, format.bias as u32);
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
         let magnitude = ir.and(bits, ir.const32(0x7fff_ffff));
-        // A normal number: round off the dropped bits, then correct the exponent.
+        // If the result is normal: round off the dropped bits, then correct the exponent.
         let drop = 23 - mantissa;
         let last = ir.and(ir.shr(magnitude, ir.const32(drop), false), ir.const32(1));
         let rounded = ir.add(ir.add(magnitude, ir.const32((1 << (drop - 1)) - 1)), last);
         let normal = ir.sub(ir.shr(rounded, ir.const32(drop), false), ir.const32((127 - bias) << mantissa));
-        // A subnormal number: adding a number whose last bit equals the smallest subnormal rounds it.
+        // If the result is subnormal: add a number whose last bit has the value of the smallest subnormal. The addition then
+        // rounds.
         let unit = ir.const32((127 + 24 - bias - mantissa) << 23);
         let float = |bits: IntValue<'c>| ir.bitcast(bits, ir.f32()).into_float_value();
         let sum = ir.builder.build_float_add(float(magnitude), float(unit), "").expect("floats add");
@@ -133,7 +136,7 @@ impl<'c> Emitter<'c, '_> {
         ir.resize(ir.or(code, sign), ir.scalar(to).into_int_type(), false)
     }
 
-    /// A power of two from its exponent; all ones are NaN.
+    /// Converts an 8-bit exponent to the power of two. The exponent with all bits set is NaN.
     pub(super) fn read_exponent(&self, x: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
         let x = ir.resize(x, ir.i32(), false);
@@ -144,7 +147,8 @@ impl<'c> Emitter<'c, '_> {
         ir.bitcast(bits, ir.f32()).into_float_value()
     }
 
-    /// The exponent of the nearest power of two, ties upwards, or of the next one in a direction. The sign is lost.
+    /// Rounds to a power of two, and returns its exponent: the nearest power (ties go up), or the next one in the rounding
+    /// direction. The sign is dropped.
     pub(super) fn write_exponent(&self, x: FloatValue<'c>, rounding: Rounding) -> IntValue<'c> {
         let ir = self.ir;
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
@@ -158,16 +162,16 @@ impl<'c> Emitter<'c, '_> {
             _ => ir.const32(0x40_0000),
         };
         let normal = ir.shr(ir.add(magnitude, step), ir.const32(23), false);
-        // Below the smallest normal f32 there are only the codes 0 (2^-127) and 1.
+        // Below the smallest normal f32 value there are only the codes 0 (2^-127) and 1 (2^-126).
         let smallest = ir.const32(0x40_0000);
-        let tiny = match rounding {
+        let is_one = match rounding {
             Rounding::NearestEven | Rounding::NearestAway | Rounding::Approx | Rounding::Full => {
                 ir.icmp(IntPredicate::UGE, magnitude, ir.const32(0x60_0000))
             }
             _ => ir.and(ir.icmp(IntPredicate::UGT, magnitude, smallest), ir.icmp(IntPredicate::NE, step, ir.const32(0))),
         };
         let small = ir.icmp(IntPredicate::ULT, magnitude, ir.const32(0x80_0000));
-        let code = ir.select(small, ir.resize(tiny, ir.i32(), false).into(), normal.into());
+        let code = ir.select(small, ir.resize(is_one, ir.i32(), false).into(), normal.into());
         let code = ir.intrinsic_value("llvm.umin", &[ir.i32().into()], &[code, ir.const32(254).into()]);
         let nan = ir.fcmp(inkwell::FloatPredicate::UNO, x, x);
         let code = ir.select(nan, ir.const32(255).into(), code).into_int_value();

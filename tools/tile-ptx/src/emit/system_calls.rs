@@ -1,7 +1,7 @@
-//! System calls of a kernel: heap memory, dependent grids, the proxy fence, assertions, and printing.
+//! Ops that call the driver or need driver support: heap memory, dependent grids, assertions and printing.
 
 use super::Emitter;
-use super::convert::is_readable;
+use super::convert::is_convertible;
 use crate::ir::{GLOBAL, Val};
 use base::Value;
 use base::diag::Result;
@@ -17,22 +17,24 @@ use target_info::Feature;
 use tileas::Layout;
 use tileas::layout::{Strides, apply};
 
-/// The delay of a failing thread, so that its message arrives before the kernel stops.
+/// How long a failing thread waits before it stops the kernel, so that its message arrives.
 const NANOSECONDS_TO_PRINT: u64 = 500_000;
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits an instruction without operands.
     pub(super) fn instruction_alone(&self, text: &str) {
         self.ir.asm(None, text, "", &[], true);
     }
 
-    /// Without this feature a grid starts after its predecessor ends, so the instructions are not needed.
+    /// Emits an instruction that orders dependent grids. Targets without the feature start a grid only after its predecessor has
+    /// ended, so they need no such instruction.
     pub(super) fn dependent_grid(&self, text: &str) {
         if self.target.has(Feature::Clusters) {
             self.instruction_alone(text);
         }
     }
 
-    /// Allocates heap memory in one thread.
+    /// Allocates heap memory in the first thread, and broadcasts the pointer.
     pub(super) fn alloca(&mut self, count: u64, align: u64, result: Value) {
         let ir = self.ir;
         let elem = self.elem(result);
@@ -50,27 +52,27 @@ impl<'c> Emitter<'c, '_> {
             });
             vec![e.ir.int_to_ptr(address, GLOBAL).into()]
         });
-        let known = self.broadcast_in_warp(&Layout::uniform(self.warp_bits()), elem, address);
-        self.set(result, known);
+        let in_all_lanes = self.broadcast_in_warp(&Layout::uniform(self.warp_bits()), elem, address);
+        self.set(result, in_all_lanes);
     }
 
     /// Frees the heap memory that the first thread allocated.
     pub(super) fn free_heap(&self, ptrs: &[Value]) {
         let ir = self.ir;
-        let leaving: Vec<Val<'c>> = ptrs.iter().map(|ptr| ir.ptr_to_int(self.scalar(*ptr).into_pointer_value()).into()).collect();
+        let addresses: Vec<Val<'c>> = ptrs.iter().map(|ptr| ir.ptr_to_int(self.scalar(*ptr).into_pointer_value()).into()).collect();
         self.guarded(Some(self.first_thread()), &[], |e| {
             let free = ir
                 .module
                 .get_function("free")
                 .unwrap_or_else(|| ir.module.add_function("free", ir.context.void_type().fn_type(&[ir.i64().into()], false), None));
-            leaving.iter().for_each(|ptr| {
+            addresses.iter().for_each(|ptr| {
                 e.ir.call(free, &[*ptr]);
             });
             Vec::new()
         });
     }
 
-    /// Calls a function of the driver.
+    /// Calls a device function that the CUDA driver provides.
     fn external(&self, name: &str, result: BasicTypeEnum<'c>, args: &[Val<'c>]) -> Val<'c> {
         use inkwell::types::BasicType;
         let function = self.ir.module.get_function(name).unwrap_or_else(|| {
@@ -80,7 +82,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.call(function, args).expect("the function has a result")
     }
 
-    /// Prints with `vprintf`: the arguments are consecutive in memory, each aligned to its size.
+    /// Prints with `vprintf`. It expects the arguments consecutively in memory, each aligned to its size.
     fn print_text(&self, format: &str, values: &[Val<'c>]) {
         let ir = self.ir;
         let text = ir.context.const_string(format.as_bytes(), true);
@@ -106,10 +108,10 @@ impl<'c> Emitter<'c, '_> {
         self.external("vprintf", ir.i32().into(), &[generic(global.as_pointer_value()), memory.into()]);
     }
 
-    /// Builds an instruction at the start of the kernel.
+    /// Builds instructions at the start of the kernel.
     fn at_entry<T>(&self, build: impl FnOnce(&crate::ir::Ir<'c>) -> T) -> T {
-        // Moving the builder also changes its source location.
-        let (back, place) = (self.ir.here(), self.ir.builder.get_current_debug_location());
+        // `position_before` also changes the source location of the builder, so save and restore it.
+        let (back, location) = (self.ir.current_block(), self.ir.builder.get_current_debug_location());
         let entry = self.kernel.get_first_basic_block().expect("the kernel has a body");
         match entry.get_first_instruction() {
             Some(first) => self.ir.builder.position_before(&first),
@@ -117,11 +119,11 @@ impl<'c> Emitter<'c, '_> {
         }
         let built = build(self.ir);
         self.ir.builder.position_at_end(back);
-        place.into_iter().for_each(|place| self.ir.builder.set_current_debug_location(place));
+        location.into_iter().for_each(|location| self.ir.builder.set_current_debug_location(location));
         built
     }
 
-    /// Each thread with a false element prints the message and stops the kernel.
+    /// Emits an assertion: each thread with a false element prints the message and stops the kernel.
     pub(super) fn assert(&mut self, op: OpId, cond: Value, message: &str) {
         let (ir, layout) = (self.ir, self.layout(cond));
         let shape = self.ty(cond).shape().to_vec();
@@ -133,23 +135,25 @@ impl<'c> Emitter<'c, '_> {
         let blocks: Vec<Val<'c>> = (0..3).map(|axis| self.block_number(axis)).collect();
         let strides = Strides::of(&shape);
         let thread = self.thread_coordinates(&layout, &shape);
-        let speaks = self.speaks(&layout);
+        let is_representative = self.is_representative(&layout);
         for register in 0..layout.registers() {
             let failed = ir.not(self.get(cond)[register].into_int_value());
-            let own = apply(&layout.register, register as u32);
-            self.guarded(self.both(Some(failed), speaks), &[], |e| {
-                let coordinate = |dim: usize| -> Val<'c> { ir.add(thread[dim], ir.const32(strides.coordinate(own, dim))).into() };
+            let element = apply(&layout.register, register as u32);
+            self.guarded(self.conjunction(Some(failed), is_representative), &[], |e| {
+                let coordinate =
+                    |dim: usize| -> Val<'c> { ir.add(thread[dim], ir.const32(strides.coordinate(element, dim))).into() };
                 let mut values = blocks.clone();
                 values.extend((0..shape.len()).map(coordinate));
                 e.print_text(&format, &values);
-                e.wait(NANOSECONDS_TO_PRINT);
+                e.delay(NANOSECONDS_TO_PRINT);
                 e.instruction_alone("trap;");
                 Vec::new()
             });
         }
     }
 
-    /// Each thread with an index out of range stops the kernel; the first thread of the grid prints the message.
+    /// Emits a bounds check: each thread with an index out of range stops the kernel. Only the first such thread of the grid
+    /// prints the message.
     pub(super) fn check_index(&mut self, op: OpId, index: Value, extent: Value, message: &str) {
         let ir = self.ir;
         let loc = self.function.body.ops[op].loc;
@@ -157,52 +161,53 @@ impl<'c> Emitter<'c, '_> {
         let quoted = |text: &str| text.replace('%', "%%");
         let format = format!("{}:{line}: tile block: [%d, %d, %d]: {}: index %lld, extent %lld\n", quoted(file), quoted(message));
         let extent = self.scalar(extent).into_int_value();
-        let nowhere = ir.const64(i64::MIN as u64);
-        let mut first = nowhere;
-        for at in self.get(index).iter().rev().map(|at| at.into_int_value()) {
-            let negative = ir.icmp(IntPredicate::SLT, at, ir.const64(0));
-            let outside = ir.or(negative, ir.icmp(IntPredicate::SGE, at, extent));
-            let accessed = ir.icmp(IntPredicate::NE, at, nowhere);
-            first = ir.select(ir.and(outside, accessed), at.into(), first.into()).into_int_value();
+        let no_access = ir.const64(i64::MIN as u64);
+        let mut bad_index = no_access;
+        for index in self.get(index).iter().rev().map(|index| index.into_int_value()) {
+            let negative = ir.icmp(IntPredicate::SLT, index, ir.const64(0));
+            let outside = ir.or(negative, ir.icmp(IntPredicate::SGE, index, extent));
+            let accessed = ir.icmp(IntPredicate::NE, index, no_access);
+            bad_index = ir.select(ir.and(outside, accessed), index.into(), bad_index.into()).into_int_value();
         }
-        let failed = ir.icmp(IntPredicate::NE, first, nowhere);
-        let speaks = self.speaks(&self.layout(index));
-        self.guarded(self.both(Some(failed), speaks), &[], |e| {
+        let failed = ir.icmp(IntPredicate::NE, bad_index, no_access);
+        let is_representative = self.is_representative(&self.layout(index));
+        self.guarded(self.conjunction(Some(failed), is_representative), &[], |e| {
             let (exchange, word) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
             let relaxed = Order { semantics: MemoryOrdering::Relaxed, scope: Some(MemoryScope::Device) };
             let reported = e.atomic_instruction(&exchange, word, relaxed, e.word("tile_check_reported"), &[ir.const32(1).into()]);
-            let signals = ir.icmp(IntPredicate::EQ, reported.into_int_value(), ir.const32(0));
-            e.guarded(Some(signals), &[], |e| {
+            let is_first_report = ir.icmp(IntPredicate::EQ, reported.into_int_value(), ir.const32(0));
+            e.guarded(Some(is_first_report), &[], |e| {
                 let mut values: Vec<Val<'c>> = (0..3).map(|axis| e.block_number(axis)).collect();
-                values.extend([Val::from(first), extent.into()]);
+                values.extend([Val::from(bad_index), extent.into()]);
                 e.print_text(&format, &values);
                 Vec::new()
             });
-            e.wait(NANOSECONDS_TO_PRINT);
+            e.delay(NANOSECONDS_TO_PRINT);
             e.instruction_alone("trap;");
             Vec::new()
         });
     }
 
-    fn wait(&self, nanoseconds: u64) {
+    /// Makes the thread wait.
+    fn delay(&self, nanoseconds: u64) {
         let ir = self.ir;
         let now = || ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.globaltimer", &[], &[]).into_int_value();
         let end = ir.add(now(), ir.const64(nanoseconds));
         self.repeat_until(|_| ir.icmp(IntPredicate::UGE, now(), end));
     }
 
-    /// Repeats the body until its condition holds.
+    /// Repeats the body until the condition that it returns is true.
     fn repeat_until(&self, body: impl FnOnce(&Self) -> IntValue<'c>) {
         let ir = self.ir;
         let (again, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
-        ir.go(again);
+        ir.jump(again);
         ir.builder.position_at_end(again);
         let done = body(self);
         ir.branch(done, after, again);
         ir.builder.position_at_end(after);
     }
 
-    /// The spin lock for printing, which an exchange acquires or releases.
+    /// Exchanges the word of the grid-wide spin lock for printing, to acquire (1) or release (0) the lock. Returns the old word.
     fn exchange_lock(&self, semantics: MemoryOrdering, word: u32) -> IntValue<'c> {
         let order = Order { semantics, scope: Some(MemoryScope::Device) };
         let (exchange, elem) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
@@ -210,7 +215,7 @@ impl<'c> Emitter<'c, '_> {
             .into_int_value()
     }
 
-    /// The first thread waits until no other CTA prints.
+    /// Makes the first thread wait until it holds the print lock, that is, until no other CTA prints.
     pub(super) fn print_lock(&self) {
         self.guarded(Some(self.first_thread()), &[], |e| {
             e.wait_for_lock();
@@ -223,19 +228,19 @@ impl<'c> Emitter<'c, '_> {
         self.repeat_until(|e| ir.icmp(IntPredicate::EQ, e.exchange_lock(MemoryOrdering::Acquire, 1), ir.const32(0)));
     }
 
-    /// Each thread stores its part of the tiles to the staging memory of the grid, from which the first thread prints. The CTA owns
-    /// the memory while it holds the lock.
+    /// Makes each thread store its part of the tiles to the grid's staging memory, from which the first thread prints. Only the
+    /// CTA that holds the print lock may use this memory.
     pub(super) fn print_stage(&mut self, tiles: &[Value]) {
         for tile in tiles {
             let buffer = self.stage_tile(*tile);
-            self.fill(*tile, buffer);
+            self.fill_staging_buffer(*tile, buffer);
             self.staged.insert(*tile, buffer);
         }
     }
 
-    /// Prints text and values in order, a tile as its elements in brackets. One thread of one CTA prints at a time.
+    /// Prints text and values in order. A tile is printed as its elements in brackets. One thread of one CTA prints at a time.
     pub(super) fn print(&mut self, format: &str, args: &[Value]) -> Result<()> {
-        if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_readable(elem.carrier())) {
+        if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_convertible(elem.carrier())) {
             return Err(self.unsupported_type("print", elem));
         }
         let staged = std::mem::take(&mut self.staged);
@@ -267,55 +272,57 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Prints the elements row by row, each row in brackets.
+    /// Prints the elements in order, with brackets around each row of each dimension.
     fn print_tile(&self, spec: &str, tile: Value, buffer: PointerValue<'c>) {
         let ir = self.ir;
         let (elem, shape) = (self.elem(tile), self.ty(tile).shape());
         let count = core_dialect::tile::element_count(shape) as u32;
         self.print_text(&"[".repeat(shape.len()), &[]);
-        let before = ir.here();
+        let before = ir.current_block();
         let (head, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
-        ir.go(head);
+        ir.jump(head);
         ir.builder.position_at_end(head);
         let index = ir.builder.build_phi(ir.i32(), "").expect("the builder is at the start of a block");
         let number = index.as_basic_value().into_int_value();
-        let value = ir.load(ir.stored(elem), ir.element_ptr(ir.stored(elem), buffer, number), elem.bytes());
+        let value = ir.load(ir.memory_type(elem), ir.element_ptr(ir.memory_type(elem), buffer, number), elem.bytes());
         let (spec, value) = self.printable(spec, elem, self.register_form(elem, value));
         self.print_text(&spec, &[value]);
         let next = ir.add(number, ir.const32(1));
-        // Between two elements, one row ends for each extent product that divides the next element's number.
+        // A dimension of the tile ends before the next element if the product of the extents inside the dimension divides the
+        // element's number.
         let mut inner = 1;
-        let mut limits = Vec::new();
-        for (ended, extent) in shape.iter().rev().enumerate() {
-            limits.push((ended, inner));
+        let mut dims = Vec::new();
+        for (brackets, extent) in shape.iter().rev().enumerate() {
+            dims.push((brackets, inner));
             inner *= extent;
         }
         let more = ir.icmp(IntPredicate::NE, next, ir.const32(count));
         self.guarded(Some(more), &[], |e| {
-            for (i, (ended, size)) in limits.iter().enumerate() {
-                let multiple = |size: u32| ir.icmp(IntPredicate::EQ, ir.and(next, ir.const32(size - 1)), ir.const32(0));
-                let larger = limits.get(i + 1).map(|(_, size)| ir.not(multiple(*size)));
-                let exactly = self.both(Some(multiple(*size)), larger);
-                e.guarded(exactly, &[], |e| {
-                    e.print_text(&format!("{}, {}", "]".repeat(*ended), "[".repeat(*ended)), &[]);
+            for (i, (brackets, size)) in dims.iter().enumerate() {
+                let is_multiple_of = |size: u32| ir.icmp(IntPredicate::EQ, ir.and(next, ir.const32(size - 1)), ir.const32(0));
+                let not_of_larger = dims.get(i + 1).map(|(_, size)| ir.not(is_multiple_of(*size)));
+                let only_these_end = self.conjunction(Some(is_multiple_of(*size)), not_of_larger);
+                e.guarded(only_these_end, &[], |e| {
+                    e.print_text(&format!("{}, {}", "]".repeat(*brackets), "[".repeat(*brackets)), &[]);
                     Vec::new()
                 });
             }
             Vec::new()
         });
-        index.add_incoming(&[(&ir.const32(0), before), (&next, ir.here())]);
+        index.add_incoming(&[(&ir.const32(0), before), (&next, ir.current_block())]);
         ir.branch(more, head, after);
         ir.builder.position_at_end(after);
         self.print_text(&"]".repeat(shape.len()), &[]);
     }
 
-    /// A value and its format as a variadic argument: integers have at least 32 bits, floats are doubles.
+    /// Converts a value to a variadic argument: integers have at least 32 bits, and floats are doubles. Adapts the conversion in
+    /// the format.
     fn printable(&self, spec: &str, elem: Elem, value: Val<'c>) -> (String, Val<'c>) {
         let ir = self.ir;
         match value {
             Val::PointerValue(ptr) => (spec.into(), ir.ptr_to_int(ptr).into()),
             _ if elem.carrier().is_float() => {
-                let (_, wide) = self.read_floats(elem.carrier(), &[value]);
+                let (_, wide) = self.widen_exactly(elem.carrier(), &[value]);
                 (spec.into(), self.cast(wide[0].into_float_value(), Scalar::F64).into())
             }
             value if elem.bits() == 64 => {
@@ -341,21 +348,21 @@ impl<'c> Emitter<'c, '_> {
         global.as_pointer_value()
     }
 
-    fn fill(&self, tile: Value, buffer: PointerValue<'c>) {
+    fn fill_staging_buffer(&self, tile: Value, buffer: PointerValue<'c>) {
         let (ir, layout, elem) = (self.ir, self.layout(tile), self.elem(tile));
         let thread = self.thread_part(&layout, |basis| basis);
-        let speaks = self.speaks(&layout);
-        self.guarded(speaks, &[], |e| {
+        let is_representative = self.is_representative(&layout);
+        self.guarded(is_representative, &[], |e| {
             for (register, value) in e.get(tile).iter().enumerate() {
                 let element = ir.xor(thread, ir.const32(apply(&layout.register, register as u32)));
-                let place = ir.element_ptr(ir.stored(elem), buffer, element);
-                ir.store(e.memory_form(elem, *value), place, elem.bytes());
+                let address = ir.element_ptr(ir.memory_type(elem), buffer, element);
+                ir.store(e.memory_form(elem, *value), address, elem.bytes());
             }
             Vec::new()
         });
     }
 
-    /// A word of global memory, initially zero, which all kernels of the module share.
+    /// The address of a word in global memory, initially zero, which all kernels of the module share.
     fn word(&self, name: &str) -> PointerValue<'c> {
         let word = self.ir.module.get_global(name).unwrap_or_else(|| {
             let word = self.ir.module.add_global(self.ir.i32(), Some(AddressSpace::from(GLOBAL)), name);
@@ -365,17 +372,19 @@ impl<'c> Emitter<'c, '_> {
         word.as_pointer_value()
     }
 
+    /// The index of the tile block along an axis.
     fn block_number(&self, axis: u32) -> Val<'c> {
         self.grid_register(axis, true)
     }
 }
 
-/// Part of a format: text (with its `%%`), or the conversion of one value.
+/// A part of a format string: text (with its `%%`), or the conversion of one value.
 enum Piece<'a> {
     Text(&'a str),
     Value(&'a str),
 }
 
+/// Splits a format string into its parts.
 fn pieces(format: &str) -> Vec<Piece<'_>> {
     let mut out = Vec::new();
     let mut start = 0;

@@ -1,8 +1,8 @@
 //! Tensor memory (TMEM) and `tcgen05`.
-//! The first warp of the CTA allocates and frees TMEM. The first thread of a warp role issues its MMAs; warps load and store the
-//! lanes that they can access.
+//! The first warp of the CTA allocates and frees TMEM. The first thread of a warp role issues its MMAs. Each warp loads and
+//! stores the lanes that it can access.
 //!
-//! A wait follows each load and store. Barriers and pipelines order TMEM accesses too, so `tcgen05.fence` precedes and follows
+//! A wait follows each load and store. Barriers and pipelines order TMEM accesses too, so a `tcgen05.fence` precedes and follows
 //! them.
 
 use super::Emitter;
@@ -26,66 +26,67 @@ use tileas::{Buffer, BufferInfo, Layout, MmaOperand, Space};
 
 /// The lane number's position in a TMEM address.
 const LANE: u32 = 1 << 16;
-/// Descriptors count in units of `1 << UNIT_BITS` bytes and have `ADDRESS_BITS` for addresses.
+/// Descriptors count in units of `1 << UNIT_BITS` bytes.
 const UNIT_BITS: u32 = 4;
+/// The bits of a descriptor that hold an address.
 pub(super) const ADDRESS_BITS: u32 = 0x3fff;
-/// Maximum registers of one instruction.
+/// Maximum number of registers of one instruction.
 const MAX_REGISTERS: u32 = 128;
-/// The address bits that select the first scale in a word.
-const PART_OF_SCALES: u32 = 30;
-/// Accumulator words that a thread rescales at once.
-const SCALED_TOGETHER: u32 = 16;
-/// Registers that ptxas needs for other purposes, out of the launch register count.
-const BESIDE: u32 = 24;
+/// The position, in the address of scales, of the bits that select the first scale in a word.
+const SCALE_BYTE_SHIFT: u32 = 30;
+/// Number of accumulator words that a thread rescales at a time.
+const WORDS_PER_RESCALE: u32 = 16;
+/// Number of registers that ptxas needs for other purposes, out of the registers of a thread at launch.
+const OTHER_REGISTERS: u32 = 24;
 
-/// An MMA operand: its start, and the offsets of its parts.
-struct Operands<'c> {
+/// An MMA operand: the descriptor or TMEM address of its start, and the layout that gives the offsets of its parts.
+struct MmaOperandStart<'c> {
     start: IntValue<'c>,
-    place: Found,
-    /// Whether it is contiguous along its rows or columns instead of K.
-    across: bool,
+    memory: OperandMemory,
+    /// Whether the operand is contiguous along its rows (A) or columns (B) instead of K.
+    transposed: bool,
 }
 
-enum Found {
+enum OperandMemory {
     Shared(Matrix),
     Tensor(BufferInfo),
 }
 
 /// The scales of an MMA's operands, one per `block` elements along K.
 struct Scales<'a> {
-    of_a: &'a BufferInfo,
-    of_b: &'a BufferInfo,
+    a_scales: &'a BufferInfo,
+    b_scales: &'a BufferInfo,
     block: u32,
 }
 
 impl Scales<'_> {
     /// The positions of A's and B's scales for an instruction at this row, column and K step.
-    fn at(&self, [row, column]: [u32; 2], step: u32) -> [Spot; 2] {
+    fn spots(&self, [row, column]: [u32; 2], step: u32) -> [Spot; 2] {
         let block = step / self.block;
-        let elements = [row * self.of_a.shape[2] + block, block * self.of_b.shape[2] + column];
+        let elements = [row * self.a_scales.shape[2] + block, block * self.b_scales.shape[2] + column];
         let spot = |(info, element): (&BufferInfo, u32)| info.spot(element).expect("the verifier checks the positions of scales");
-        let mut both = [self.of_a, self.of_b].into_iter().zip(elements).map(spot);
+        let mut both = [self.a_scales, self.b_scales].into_iter().zip(elements).map(spot);
         std::array::from_fn(|_| both.next().expect("there are two"))
     }
 }
 
-/// K blocks in the scales of the left operand.
-fn blocks(of_a: &BufferInfo) -> u32 {
-    of_a.shape[2]
+/// Number of blocks along K that have a scale in the left operand's scales.
+fn k_blocks(a_scales: &BufferInfo) -> u32 {
+    a_scales.shape[2]
 }
 
-/// One instruction that moves words between TMEM and registers: its TMEM offset and its words.
-struct Move {
+/// One instruction that moves words between TMEM and registers: its TMEM offset, and the TMEM addresses of its words.
+struct TmemMove {
     at: u32,
     words: Vec<u32>,
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Allocates the function's TMEM columns. The address is available after the next CTA barrier.
+    /// Allocates the function's TMEM columns. Threads can load the address after the next CTA barrier.
     pub(super) fn allocate_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
         let base = self.shared_base.expect("the TMEM base address is in shared memory");
-        let group = self.group();
+        let group = self.cta_group();
         self.guarded(Some(self.first_warp()), &[], |e| {
             let text = format!(
                 "tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [$0+{}], {};\n\ttcgen05.relinquish_alloc_permit.cta_group::{group}.sync.aligned;",
@@ -96,17 +97,18 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Whether TMEM is allocated before all warp roles: without roles, in a CTA pair (both CTAs must allocate first), and if a role
-    /// loads an initial accumulator. In the last case TMA copies issued earlier would overtake that load.
+    /// Whether TMEM is allocated before all warp roles. That is the case without roles, in a CTA pair (both CTAs must allocate
+    /// first), and if a role loads an initial accumulator from global memory. In the last case TMA copies issued earlier would
+    /// overtake that load.
     /// Otherwise only the roles that access TMEM wait for the allocation.
     pub(super) fn allocates_tensor_memory_first(&self) -> bool {
         let FunctionAttrs { warp_roles, program, .. } = &self.function.attrs;
-        let loads = |(_, body): (WarpRole, Region)| {
+        let loads_before_tmem_access = |(_, body): (WarpRole, Region)| {
             let mut ops = self.function.body.walk(body).into_iter().take_while(|op| !self.is_of_tensor_memory(*op));
             let is_load = |kind: &Op| matches!(kind, Op::Core(tileas::Op::Load { .. } | tileas::Op::LoadView { .. }));
             ops.any(|op| is_load(&self.function.body.ops[op].kind))
         };
-        warp_roles.is_empty() || program.cta_pair || self.roles_of_tensor_memory().any(loads)
+        warp_roles.is_empty() || program.cta_pair || self.roles_of_tensor_memory().any(loads_before_tmem_access)
     }
 
     /// The warp roles that access TMEM, with their bodies.
@@ -118,8 +120,8 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// At the start of a warp role: the first role allocates TMEM and arrives at the named barrier of each other role that accesses
-    /// it.
+    /// Emits the allocation at the start of a warp role. The first role allocates TMEM, and arrives at the named barrier of each
+    /// other role that accesses TMEM.
     pub(super) fn share_tensor_memory(&mut self, warp_role: WarpRole) {
         let attrs = &self.function.attrs;
         if attrs.tensor.is_none() || self.allocates_tensor_memory_first() || warp_role != WarpRole(0) && !self.fences_tensor {
@@ -156,13 +158,13 @@ impl<'c> Emitter<'c, '_> {
         Some(start.into_int_value())
     }
 
-    /// Frees the TMEM columns; all threads are done with them.
+    /// Frees the TMEM columns. No thread may access them any more.
     pub(super) fn free_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
             let start = e.tensor_memory_start().expect("the function has TMEM columns");
             e.instruction_alone("bar.warp.sync 0xffffffff;");
-            let text = format!("tcgen05.dealloc.cta_group::{}.sync.aligned.b32 $0, {};", e.group(), tensor.columns);
+            let text = format!("tcgen05.dealloc.cta_group::{}.sync.aligned.b32 $0, {};", e.cta_group(), tensor.columns);
             e.ir.asm(None, &text, "r", &[start.into()], true);
             Vec::new()
         });
@@ -182,8 +184,9 @@ impl<'c> Emitter<'c, '_> {
         self.function.body.ops[op].kind.effects().buffers.iter().any(is_there)
     }
 
-    /// Orders TMEM accesses with barriers: this thread's accesses before the arrivals that follow, or after the waits that precede.
-    /// A warp role without TMEM accesses only forwards arrivals and needs no fence.
+    /// Orders TMEM accesses and barriers. With `before`, it orders this thread's earlier accesses before the following arrivals;
+    /// otherwise, its later accesses after the preceding waits. A warp role without TMEM accesses only forwards arrivals, so it
+    /// needs no fence.
     pub(super) fn tensor_fence(&self, before: bool) {
         if self.function.attrs.tensor.is_some() && self.fences_tensor {
             self.instruction_alone(match before {
@@ -208,8 +211,8 @@ impl<'c> Emitter<'c, '_> {
         let tileas::Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = program else {
             unreachable!("called for MMA ops only")
         };
-        let of_scales = |place: &Option<MmaOperand>| place.as_ref().and_then(MmaOperand::buffer);
-        let scales = of_scales(lhs_scale).zip(of_scales(rhs_scale));
+        let scales_buffer = |place: &Option<MmaOperand>| place.as_ref().and_then(MmaOperand::buffer);
+        let scales = scales_buffer(lhs_scale).zip(scales_buffer(rhs_scale));
         let MmaOperand::Memory { buffer: accumulators, .. } = acc else { return Err(self.unsupported(op)) };
         let (Some(left), Some(right)) = (lhs.buffer(), rhs.buffer()) else { return Err(self.unsupported(op)) };
         let ir = self.ir;
@@ -225,53 +228,62 @@ impl<'c> Emitter<'c, '_> {
             None => ir.context.bool_type().const_all_ones(),
         };
         let [rows, columns] = instruction_extents([m, n]);
-        let group = self.group();
+        let group = self.cta_group();
         self.guarded(Some(self.mma_thread()), &[], |e| {
-            let (a, b) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
+            let (a_operand, b_operand) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
             let elems = [(left, *signed_lhs), (right, *signed_rhs)].map(|(buffer, signed)| (buffers[buffer].elem.carrier(), signed));
-            let form = atom.descriptor(elems, [a.across, b.across], [rows * group, columns]);
-            let in_memory = matches!(a.place, Found::Shared(_));
+            let descriptor = atom.descriptor(elems, [a_operand.transposed, b_operand.transposed], [rows * group, columns]);
+            let in_memory = matches!(a_operand.memory, OperandMemory::Shared(_));
             let register = if in_memory { "b64" } else { "b32" };
-            let of_scales = if scales.is_some() { ", sa, sb" } else { "" };
+            let scale_registers = if scales.is_some() { ", sa, sb" } else { "" };
             let mut text = format!(
-                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form{of_scales};\n\t.reg .pred more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 more, 1, 0;\n\t"
+                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form{scale_registers};\n\t.reg .pred more;\n\tmov.b32 form, {descriptor};\n\tsetp.ne.b32 more, 1, 0;\n\t"
             );
-            let find = |(of_a, of_b)| Scales { of_a: &buffers[of_a], of_b: &buffers[of_b], block: depth / blocks(&buffers[of_a]) };
-            let scaled = scales.map(find);
+            let scales_of = |(a_scales, b_scales)| Scales {
+                a_scales: &buffers[a_scales],
+                b_scales: &buffers[b_scales],
+                block: depth / k_blocks(&buffers[a_scales]),
+            };
+            let scaled = scales.map(scales_of);
             for step in (0..depth).step_by(atom.k as usize) {
                 let adds = if step == 0 { "$3" } else { "more" };
                 for row in (0..m).step_by(rows as usize) {
                     for column in (0..n).step_by(columns as usize) {
                         let d = column_of(out, row * n + column);
-                        let (at_a, at_b) = (a.offset(row, step, depth), b.offset(column, step, depth));
-                        let mut moved = |name: &'static str, bits: &str, from: &'static str, by: u32| match by {
+                        let (at_a, at_b) = (a_operand.offset(row, step, depth), b_operand.offset(column, step, depth));
+                        let mut with_offset = |name: &'static str, bits: &str, from: &'static str, offset: u32| match offset {
                             0 => from,
                             _ => {
-                                let _ = write!(text, "add.s{bits} {name}, {from}, {by};\n\t");
+                                let _ = write!(text, "add.s{bits} {name}, {from}, {offset};\n\t");
                                 name
                             }
                         };
-                        let (d, b) = (moved("d", "32", "$0", d), moved("b", "64", "$2", at_b));
-                        let a = moved("a", &register[1..], "$1", at_a);
+                        let (d, b) = (with_offset("d", "32", "$0", d), with_offset("b", "64", "$2", at_b));
+                        let a = with_offset("a", &register[1..], "$1", at_a);
                         let a = if in_memory { a.to_string() } else { format!("[{a}]") };
-                        let by = scaled.as_ref().map_or(String::new(), |scales| {
-                            let [of_a, of_b] = scales.at([row, column], step);
-                            let form = form | TensorAtom::scales_descriptor(scales.of_a.elem.carrier(), [of_a.part, of_b.part]);
-                            let [sa, sb] = [of_a, of_b].map(|spot| (spot.column | spot.part << PART_OF_SCALES).cast_signed());
-                            let _ = write!(text, "mov.b32 form, {form};\n\tadd.s32 sa, $4, {sa};\n\tadd.s32 sb, $5, {sb};\n\t");
+                        let scale_operands = scaled.as_ref().map_or(String::new(), |scales| {
+                            let [a_spot, b_spot] = scales.spots([row, column], step);
+                            let parts = [a_spot.part, b_spot.part];
+                            let descriptor = descriptor | TensorAtom::scales_descriptor(scales.a_scales.elem.carrier(), parts);
+                            let [sa, sb] = [a_spot, b_spot].map(|spot| (spot.column | spot.part << SCALE_BYTE_SHIFT).cast_signed());
+                            let _ = write!(text, "mov.b32 form, {descriptor};\n\tadd.s32 sa, $4, {sa};\n\tadd.s32 sb, $5, {sb};\n\t");
                             ", [sa], [sb]".into()
                         });
-                        let _ =
-                            write!(text, "tcgen05.mma.cta_group::{group}.kind::{} [{d}], {a}, {b}, form{by}, {adds};\n\t", atom.kind);
+                        let _ = write!(
+                            text,
+                            "tcgen05.mma.cta_group::{group}.kind::{} [{d}], {a}, {b}, form{scale_operands}, {adds};\n\t",
+                            atom.kind
+                        );
                     }
                 }
             }
             text += "}";
             let mut letters = if in_memory { "r,l,l,b" } else { "r,r,l,b" }.to_string();
-            let mut args: Vec<Val<'c>> = vec![e.tensor_address(*accumulators).into(), a.start.into(), b.start.into(), accumulates.into()];
-            if let Some((of_a, of_b)) = scales {
+            let mut args: Vec<Val<'c>> = vec![e.tensor_address(*accumulators).into()];
+            args.extend([a_operand.start, b_operand.start, accumulates].map(Val::from));
+            if let Some((a_scales, b_scales)) = scales {
                 letters += ",r,r";
-                args.extend([of_a, of_b].map(|buffer| Val::from(e.tensor_address(buffer))));
+                args.extend([a_scales, b_scales].map(|buffer| Val::from(e.tensor_address(buffer))));
             }
             ir.asm(None, &text, &letters, &args, true);
             Vec::new()
@@ -279,18 +291,22 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    fn operand(&self, place: &MmaOperand, buffer: Buffer, operand: Operand) -> Operands<'c> {
+    fn operand(&self, place: &MmaOperand, buffer: Buffer, operand: Operand) -> MmaOperandStart<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
         let transposed = matches!(place, MmaOperand::Memory { transposed: true, .. });
         if info.space == Space::Tensor {
-            return Operands { start: self.tensor_address(buffer), place: Found::Tensor(info.clone()), across: false };
+            return MmaOperandStart {
+                start: self.tensor_address(buffer),
+                memory: OperandMemory::Tensor(info.clone()),
+                transposed: false,
+            };
         }
         let matrix = Matrix::of(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
         let start = ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset));
         let units = ir.and(ir.shr(start, ir.const32(UNIT_BITS), false), ir.const32(ADDRESS_BITS));
         let start = ir.or(ir.resize(units, ir.i64(), false), ir.const64(matrix.tensor_descriptor()));
-        Operands { start, place: Found::Shared(matrix), across: !matrix.along_depth }
+        MmaOperandStart { start, memory: OperandMemory::Shared(matrix), transposed: !matrix.along_depth }
     }
 
     // Loads and stores.
@@ -301,19 +317,20 @@ impl<'c> Emitter<'c, '_> {
         let info = &self.function.attrs.program.buffers[buffer];
         let part = TmemSlice::of(&info.shape, self.ty(result).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &part, &layout);
-        let moves = moves(info, &part, atom, &layout, self.most_registers());
+        let moves = moves(info, &part, atom, &layout, self.max_move_registers());
         let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
-        let apart = split(info, &part, atom, &layout);
-        // As many instructions as one wait covers.
-        for together in moves.chunks((MAX_REGISTERS as usize / moves[0].words.len().max(1)).max(1)) {
-            let all: Vec<u32> = together.iter().flat_map(|one| one.words.iter().copied()).collect();
+        let lane_split = lane_split_operand(info, &part, atom, &layout);
+        // A batch has as many instructions as one wait covers.
+        for batch in moves.chunks((MAX_REGISTERS as usize / moves[0].words.len().max(1)).max(1)) {
+            let all: Vec<u32> = batch.iter().flat_map(|one| one.words.iter().copied()).collect();
             let mut text = String::new();
             let mut first = 0;
-            for Move { at, words: own } in together {
-                let registers = (first..first + own.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
-                let form = form(atom, own.len());
-                let _ = write!(text, "tcgen05.ld.sync.aligned.{form} {{{registers}}}, [${}+{at}]{apart};\n\t", all.len());
-                first += own.len();
+            for TmemMove { at, words: own_words } in batch {
+                let registers = (first..first + own_words.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
+                let shape_suffix = shape_suffix(atom, own_words.len());
+                let _ =
+                    write!(text, "tcgen05.ld.sync.aligned.{shape_suffix} {{{registers}}}, [${}+{at}]{lane_split};\n\t", all.len());
+                first += own_words.len();
             }
             text += "tcgen05.wait::ld.sync.aligned;";
             // Early-clobber: the first result may arrive before the last instruction reads the address.
@@ -323,10 +340,14 @@ impl<'c> Emitter<'c, '_> {
         }
         let registers = (0..layout.registers() as u32)
             .map(|register| {
-                let (word, place) = word_of(info, &part, &layout, register);
+                let (word, position_in_word) = tmem_word_of(info, &part, &layout, register);
                 let elements = if elem.bytes() == 4 { vec![words[&word]] } else { self.ir.unpack_word(words[&word], elem) };
                 let ty = ir.elem(elem);
-                if elem.bytes() == 4 { ir.bitcast(elements[0], ty) } else { self.register_form(elem, elements[place as usize]) }
+                if elem.bytes() == 4 {
+                    ir.bitcast(elements[0], ty)
+                } else {
+                    self.register_form(elem, elements[position_in_word as usize])
+                }
             })
             .collect();
         self.set(result, registers);
@@ -338,25 +359,25 @@ impl<'c> Emitter<'c, '_> {
         let info = &self.function.attrs.program.buffers[buffer];
         let part = TmemSlice::of(&info.shape, self.ty(x).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &part, &layout);
-        let mut parts: BTreeMap<u32, BTreeMap<u32, Val<'c>>> = BTreeMap::new();
+        let mut elements_of_word: BTreeMap<u32, BTreeMap<u32, Val<'c>>> = BTreeMap::new();
         for (register, value) in self.get(x).iter().enumerate() {
-            let (word, place) = word_of(info, &part, &layout, register as u32);
-            parts.entry(word).or_default().insert(place, self.memory_form(elem, *value));
+            let (word, position_in_word) = tmem_word_of(info, &part, &layout, register as u32);
+            elements_of_word.entry(word).or_default().insert(position_in_word, self.memory_form(elem, *value));
         }
         let word = |word: &u32| -> Val<'c> {
-            let values: Vec<Val<'c>> = parts[word].values().copied().collect();
+            let values: Vec<Val<'c>> = elements_of_word[word].values().copied().collect();
             let bits = values.len() as u32 * elem.bytes() * 8;
             let packed = if values.len() == 1 { values[0] } else { ir.pack(&values) };
-            // Words of fewer than four bytes have zeros above.
+            // A word with fewer than four bytes has zeros in its upper bits.
             ir.resize(ir.bitcast(packed, ir.int(bits)).into_int_value(), ir.i32(), false).into()
         };
-        // The stored words are consecutive registers, in addition to their sources.
-        for Move { at, words } in &moves(info, &part, atom, &layout, self.most_registers() / 2) {
+        // The stored words need consecutive registers, in addition to the registers of their sources.
+        for TmemMove { at, words } in &moves(info, &part, atom, &layout, self.max_move_registers() / 2) {
             let registers = operands(1, words.len());
             let text = format!(
                 "tcgen05.st.sync.aligned.{} [$0+{at}]{}, {{{registers}}};",
-                form(atom, words.len()),
-                split(info, &part, atom, &layout)
+                shape_suffix(atom, words.len()),
+                lane_split_operand(info, &part, atom, &layout)
             );
             let letters = "r".to_string() + &",r".repeat(words.len());
             let args: Vec<Val<'c>> = std::iter::once(address.into()).chain(words.iter().map(word)).collect();
@@ -365,55 +386,61 @@ impl<'c> Emitter<'c, '_> {
         self.instruction_alone("tcgen05.wait::st.sync.aligned;");
     }
 
-    /// Rescales accumulator rows, a few columns at a time, in warps with a factor other than 1.
-    /// Before the first MMA (`zero_init`), it stores zero rows instead.
+    /// Rescales accumulator rows, a few columns at a time. A warp skips the rescaling if all its factors are 1.
+    /// Before the first MMA (`zero_init`), it stores zeros instead.
     pub(super) fn tmem_scale(&mut self, by: Value, buffer: Buffer, zero_init: Value, atom: &LaneAtom) {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let (own, factors) = (self.layout(by), self.get(by).to_vec());
-        let (layout, _) = atom.whole_and_rows(info, own.warp.len()).expect("the verifier checks that the atom reaches all");
+        let (factor_layout, factors) = (self.layout(by), self.get(by).to_vec());
+        let (layout, _) =
+            atom.whole_and_rows(info, factor_layout.warp.len()).expect("the verifier checks that the atom reaches all");
         let part = TmemSlice::of(&info.shape, &info.shape, 0).expect("a buffer is a slice of itself");
         let column_bits = info.shape.last().map_or(0, |columns| columns.trailing_zeros());
-        let by_row: BTreeMap<u32, Val<'c>> =
-            factors.iter().enumerate().map(|(register, factor)| (apply(&own.register, register as u32), *factor)).collect();
-        let factor = |register: u32| by_row[&(apply(&layout.register, register) >> column_bits)];
-        let by_word: BTreeMap<u32, Val<'c>> =
-            (0..layout.registers() as u32).map(|register| (word_of(info, &part, &layout, register).0, factor(register))).collect();
+        let factor_of_row: BTreeMap<u32, Val<'c>> = factors
+            .iter()
+            .enumerate()
+            .map(|(register, factor)| (apply(&factor_layout.register, register as u32), *factor))
+            .collect();
+        let factor = |register: u32| factor_of_row[&(apply(&layout.register, register) >> column_bits)];
+        let factor_of_word: BTreeMap<u32, Val<'c>> = (0..layout.registers() as u32)
+            .map(|register| (tmem_word_of(info, &part, &layout, register).0, factor(register)))
+            .collect();
         let zero_init = self.scalar(zero_init).into_int_value();
         let address = self.lanes_address(buffer, &part, &layout);
-        let moves = moves(info, &part, atom, &layout, self.most_registers().min(SCALED_TOGETHER));
-        let apart = split(info, &part, atom, &layout);
-        let scale = |e: &Self, load: &dyn Fn(&Move) -> Vec<Val<'c>>| {
+        let moves = moves(info, &part, atom, &layout, self.max_move_registers().min(WORDS_PER_RESCALE));
+        let lane_split = lane_split_operand(info, &part, atom, &layout);
+        let scale = |e: &Self, load: &dyn Fn(&TmemMove) -> Vec<Val<'c>>| {
             for step in &moves {
-                let factors: Vec<Val<'c>> = step.words.iter().map(|word| by_word[word]).collect();
+                let factors: Vec<Val<'c>> = step.words.iter().map(|word| factor_of_word[word]).collect();
                 let words = load(step);
-                let scaled = factors.chunks(2).zip(words.chunks(2)).flat_map(|(factors, words)| e.scaled(words, factors));
+                let scaled = factors.chunks(2).zip(words.chunks(2)).flat_map(|(factors, words)| e.rescaled_words(words, factors));
                 let args: Vec<Val<'c>> = std::iter::once(address.into()).chain(scaled).collect();
-                let (form, words) = (form(atom, step.words.len()), step.words.len());
-                let text = format!("tcgen05.st.sync.aligned.{form} [$0+{}]{apart}, {{{}}};", step.at, operands(1, words));
+                let (shape_suffix, words) = (shape_suffix(atom, step.words.len()), step.words.len());
+                let text =
+                    format!("tcgen05.st.sync.aligned.{shape_suffix} [$0+{}]{lane_split}, {{{}}};", step.at, operands(1, words));
                 ir.asm(None, &text, &("r".to_string() + &",r".repeat(words)), &args, true);
             }
             e.instruction_alone("tcgen05.wait::st.sync.aligned;");
             Vec::new()
         };
-        let there = |step: &Move| {
-            let (form, words) = (form(atom, step.words.len()), step.words.len());
+        let loaded_words = |step: &TmemMove| {
+            let (shape_suffix, words) = (shape_suffix(atom, step.words.len()), step.words.len());
             let text = format!(
-                "tcgen05.ld.sync.aligned.{form} {{{}}}, [${words}+{}]{apart};\n\ttcgen05.wait::ld.sync.aligned;",
+                "tcgen05.ld.sync.aligned.{shape_suffix} {{{}}}, [${words}+{}]{lane_split};\n\ttcgen05.wait::ld.sync.aligned;",
                 operands(0, words),
                 step.at
             );
             let letters = vec!["=&r"; words].join(",") + ",r";
             ir.asm_many(&vec![ir.i32().into(); words], &text, &letters, &[address.into()], true)
         };
-        let zeros = |step: &Move| vec![ir.const32(0).into(); step.words.len()];
-        self.guarded(Some(zero_init), &[], |e| scale(e, &zeros));
-        let changes = ir.and(self.some_factor(&factors), ir.not(zero_init));
-        self.guarded(Some(changes), &[], |e| scale(e, &there));
+        let zero_words = |step: &TmemMove| vec![ir.const32(0).into(); step.words.len()];
+        self.guarded(Some(zero_init), &[], |e| scale(e, &zero_words));
+        let needs_rescale = ir.and(self.has_factor_other_than_one(&factors), ir.not(zero_init));
+        self.guarded(Some(needs_rescale), &[], |e| scale(e, &loaded_words));
     }
 
     /// Multiplies one or two float words by their factors.
-    fn scaled(&self, words: &[Val<'c>], factors: &[Val<'c>]) -> Vec<Val<'c>> {
+    fn rescaled_words(&self, words: &[Val<'c>], factors: &[Val<'c>]) -> Vec<Val<'c>> {
         let ir = self.ir;
         let floats: Vec<Val<'c>> = words.iter().map(|word| ir.bitcast(*word, factors[0].get_type())).collect();
         let products = match (&floats[..], factors) {
@@ -426,8 +453,8 @@ impl<'c> Emitter<'c, '_> {
         products.into_iter().map(|product| ir.bitcast(product, ir.i32())).collect()
     }
 
-    /// Whether a thread of the warp has a factor other than 1.
-    fn some_factor(&self, factors: &[Val<'c>]) -> IntValue<'c> {
+    /// Whether any thread of the warp has a factor other than 1.
+    fn has_factor_other_than_one(&self, factors: &[Val<'c>]) -> IntValue<'c> {
         let ir = self.ir;
         let differs = |factor: &Val<'c>| {
             let bits = ir.bitcast(*factor, ir.i32()).into_int_value();
@@ -438,79 +465,81 @@ impl<'c> Emitter<'c, '_> {
         some.expect("the vote has a result").into_int_value()
     }
 
-    /// Registers that one instruction may move in a thread of this CTA.
-    fn most_registers(&self) -> u32 {
+    /// Maximum number of registers that one instruction may move in a thread of this CTA.
+    fn max_move_registers(&self) -> u32 {
         let launched = self.function.attrs.launch_registers(self.target);
-        launched.saturating_sub(BESIDE).checked_ilog2().map_or(1, |bits| 1 << bits).min(MAX_REGISTERS)
+        launched.saturating_sub(OTHER_REGISTERS).checked_ilog2().map_or(1, |bits| 1 << bits).min(MAX_REGISTERS)
     }
 
-    /// The TMEM address of this warp's lanes, including the column offset of further warps.
+    /// The TMEM address of this warp's lanes. Warps beyond the fourth access further columns, whose offset is included.
     fn lanes_address(&self, buffer: Buffer, part: &TmemSlice, layout: &Layout) -> IntValue<'c> {
         let info = &self.function.attrs.program.buffers[buffer];
-        let further = layout.warp[WARP_BITS..].iter().map(|basis| column_of(info, part.widened(*basis)));
-        let bases: Vec<u32> = [0; 5].into_iter().chain([32 * LANE, 64 * LANE]).chain(further).collect();
-        self.ir.add(self.tensor_address(buffer), self.linear(self.thread, &bases))
+        let column_offsets = layout.warp[WARP_BITS..].iter().map(|basis| column_of(info, part.widened(*basis)));
+        let bases: Vec<u32> = [0; 5].into_iter().chain([32 * LANE, 64 * LANE]).chain(column_offsets).collect();
+        self.ir.add(self.tensor_address(buffer), self.xor_of_bases(self.thread, &bases))
     }
 }
 
-impl Operands<'_> {
-    /// The offset of the operand part at a row or column and a K step.
+impl MmaOperandStart<'_> {
+    /// The offset of the part of the operand at a row or column (`line`) and a K step.
     fn offset(&self, line: u32, step: u32, depth: u32) -> u32 {
-        match &self.place {
-            Found::Shared(matrix) => matrix.start(line, step) >> UNIT_BITS,
-            Found::Tensor(info) => column_of(info, line * depth + step),
+        match &self.memory {
+            OperandMemory::Shared(matrix) => matrix.start(line, step) >> UNIT_BITS,
+            OperandMemory::Tensor(info) => column_of(info, line * depth + step),
         }
     }
 }
 
+/// The TMEM column of an element, relative to the buffer.
 fn column_of(info: &BufferInfo, element: u32) -> u32 {
     info.spot(element).expect("the verifier checks that every element has a position").column
 }
 
-/// The TMEM word of a register in a warp's first thread, as an address, and the element's position in the word.
-fn word_of(info: &BufferInfo, part: &TmemSlice, layout: &Layout, register: u32) -> (u32, u32) {
+/// The TMEM address of the word that holds a register of a warp's first thread, and the element's position in the word.
+fn tmem_word_of(info: &BufferInfo, part: &TmemSlice, layout: &Layout, register: u32) -> (u32, u32) {
     let element = part.element(apply(&layout.register, register));
     let spot = info.spot(element).expect("the verifier checks that every element has a position");
     (spot.lane * LANE + spot.column, spot.part)
 }
 
-/// The instruction's shape and repeat count.
-fn form(atom: &LaneAtom, words: usize) -> String {
+/// The shape and repeat count in the name of an instruction.
+fn shape_suffix(atom: &LaneAtom, words: usize) -> String {
     format!("{}.x{}.b32", atom.name, words >> atom.register.len())
 }
 
-/// The column offset of the upper lanes, if the instruction takes one.
-fn split(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout) -> String {
-    let apart = atom.lane.iter().position(|cell| *cell == Cell::Apart);
-    apart.map_or(String::new(), |bit| format!(", {}", column_of(info, part.widened(layout.lane[bit]))))
+/// The immediate operand with the column offset of the upper lanes, if the instruction has one.
+fn lane_split_operand(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout) -> String {
+    let bit_of_split = atom.lane.iter().position(|cell| *cell == Cell::SplitOffset);
+    bit_of_split.map_or(String::new(), |bit| format!(", {}", column_of(info, part.widened(layout.lane[bit]))))
 }
 
-/// The instructions that move all words of a tile; each moves as many consecutive words as possible.
-fn moves(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout, most: u32) -> Vec<Move> {
-    let mut words: Vec<u32> = (0..layout.registers() as u32).map(|register| word_of(info, part, layout, register).0).collect();
+/// The instructions that move all words of a tile. Each instruction moves as many consecutive words as possible.
+fn moves(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout, max_registers: u32) -> Vec<TmemMove> {
+    let mut words: Vec<u32> = (0..layout.registers() as u32).map(|register| tmem_word_of(info, part, layout, register).0).collect();
     words.sort_unstable();
     words.dedup();
-    let own: Vec<u32> = (0..1u32 << atom.register.len())
+    let words_of_instruction: Vec<u32> = (0..1u32 << atom.register.len())
         .map(|number| {
             let bits = atom.register.iter().enumerate().filter(|(bit, _)| number >> bit & 1 == 1);
             bits.map(|(_, cell)| match cell {
                 Cell::Lane(bit) => LANE << bit,
                 Cell::Column(bit) => 1 << bit,
-                Cell::Apart => 0,
+                Cell::SplitOffset => 0,
             })
             .sum()
         })
         .collect();
-    let next = 1 << atom.column_bits();
+    let repeat_offset = 1 << atom.column_bits();
     let mut moves = Vec::new();
-    let mut left: std::collections::BTreeSet<u32> = words.into_iter().collect();
-    while let Some(at) = left.first().copied() {
-        let most = (most / own.len() as u32).max(1);
-        let there = |count: u32| (0..count).all(|i| left.contains(&(at + i * next)));
-        let count = (0..=most.ilog2()).rev().map(|bits| 1 << bits).find(|count| there(*count)).unwrap_or(1);
-        let words: Vec<u32> = (0..count).flat_map(|i| own.iter().map(move |own| at + i * next + own)).collect();
-        words.iter().for_each(|word| _ = left.remove(word));
-        moves.push(Move { at, words });
+    let mut remaining: std::collections::BTreeSet<u32> = words.into_iter().collect();
+    while let Some(at) = remaining.first().copied() {
+        let max_count = (max_registers / words_of_instruction.len() as u32).max(1);
+        let all_remain = |count: u32| (0..count).all(|i| remaining.contains(&(at + i * repeat_offset)));
+        let count = (0..=max_count.ilog2()).rev().map(|bits| 1 << bits).find(|count| all_remain(*count)).unwrap_or(1);
+        let words: Vec<u32> =
+            (0..count).flat_map(|i| words_of_instruction.iter().map(move |word| at + i * repeat_offset + word)).collect();
+        words.iter().for_each(|word| _ = remaining.remove(word));
+        moves.push(TmemMove { at, words });
     }
     moves
 }

@@ -21,13 +21,13 @@ impl<'c> Emitter<'c, '_> {
         match core {
             Core::MakeMemRef { base, sizes, strides } => {
                 let Type::MemRef(memref) = self.ty(results[0]) else { unreachable!("the result is a memref") };
-                let fill = |known: &[Option<u64>], operands: &[Value]| {
+                let fill = |static_values: &[Option<u64>], operands: &[Value]| {
                     let mut operands = operands.iter();
-                    let open = |known: &Option<u64>| match known {
+                    let to_value = |static_value: &Option<u64>| match static_value {
                         Some(value) => ir.const64(*value),
                         None => self.scalar(*operands.next().expect("an operand for each open extent")).into_int_value(),
                     };
-                    known.iter().map(open).collect::<Vec<_>>()
+                    static_values.iter().map(to_value).collect::<Vec<_>>()
                 };
                 let memory = StridedMemory {
                     base: self.scalar(*base).into_pointer_value(),
@@ -106,28 +106,28 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(tile), &self.layout(tile));
         let otherwise = vec![self.padding(elem, window.padding); width];
         let ordered = order.semantics != MemoryOrdering::Weak;
-        // Another thread may change the memory meanwhile, so one thread loads for all threads with the same element.
-        let speaks = if ordered { self.speaks(layout) } else { None };
+        // Another thread may change the memory between two loads, so one thread loads for all threads that hold the element.
+        let is_representative = if ordered { self.is_representative(layout) } else { None };
         let pieces = layout.registers() / width;
         let words = self.in_window(window, |e, window| {
             let read = |piece| {
-                let (ptr, inside) = e.place(window, layout, piece * width);
-                e.read_where(e.both(inside, speaks), &otherwise, tile, ptr, order)
+                let (ptr, inside) = e.element_place(window, layout, piece * width);
+                e.load_where(e.conjunction(inside, is_representative), &otherwise, tile, ptr, order)
             };
             (0..pieces).flat_map(read).collect()
         });
-        let registers = self.apart(elem, words);
-        if speaks.is_some() { self.broadcast_in_warp(layout, elem, registers) } else { registers }
+        let registers = self.loaded_registers(elem, words);
+        if is_representative.is_some() { self.broadcast_in_warp(layout, elem, registers) } else { registers }
     }
 
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
-        let speaks = self.speaks(&layout);
+        let is_representative = self.is_representative(&layout);
         self.in_window(window, |e, window| {
             for first in (0..layout.registers()).step_by(width) {
-                let (ptr, inside) = e.place(window, &layout, first);
-                e.guarded(e.both(inside, speaks), &[], |e| {
-                    e.write(elem, ptr, &e.get(tile)[first..first + width], order);
+                let (ptr, inside) = e.element_place(window, &layout, first);
+                e.guarded(e.conjunction(inside, is_representative), &[], |e| {
+                    e.store_elements(elem, ptr, &e.get(tile)[first..first + width], order);
                     Vec::new()
                 });
             }
@@ -138,11 +138,11 @@ impl<'c> Emitter<'c, '_> {
     fn reduce_window(&self, op: OpId, window: &Window<'c>, tile: Value, order: Order, mode: AtomicMode) -> Result<()> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
-        let speaks = self.speaks(&layout).filter(|_| !common::fault_injected("ptx.once"));
+        let is_representative = self.is_representative(&layout).filter(|_| !common::fault_injected("ptx.once"));
         self.in_window(window, |e, window| {
             for register in 0..layout.registers() {
-                let (ptr, inside) = e.place(window, &layout, register);
-                e.guarded(e.both(inside, speaks), &[], |e| {
+                let (ptr, inside) = e.element_place(window, &layout, register);
+                e.guarded(e.conjunction(inside, is_representative), &[], |e| {
                     e.atomic_instruction(&atomic, elem, order, ptr, &[e.get(tile)[register]]);
                     Vec::new()
                 });
@@ -152,23 +152,24 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Accesses a window with its bounds checks. A versioned access has a second path without checks, for tiles inside all bounds.
+    /// Emits the accesses of a window with bounds checks. A versioned access has a second path without checks, which tiles inside
+    /// all bounds take.
     pub(super) fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let Some(inside) = Some(window).filter(|window| window.versioned).and_then(|window| self.lies_inside(window)) else {
+        let Some(is_inside) = Some(window).filter(|window| window.versioned).and_then(|window| self.lies_inside(window)) else {
             return access(self, window);
         };
-        let [whole, cut, after] = [(); 3].map(|()| ir.block(self.kernel, ""));
-        ir.branch(inside, whole, cut);
-        let way = |start, window: &Window<'c>| {
+        let [unchecked_path, checked_path, after] = [(); 3].map(|()| ir.block(self.kernel, ""));
+        ir.branch(is_inside, unchecked_path, checked_path);
+        let path = |start, window: &Window<'c>| {
             ir.builder.position_at_end(start);
             let values = access(self, window);
-            let end = ir.here();
-            ir.go(after);
+            let end = ir.current_block();
+            ir.jump(after);
             (values, end)
         };
-        let (values, end) = way(whole, &window.unchecked());
-        let (guarded, other_end) = way(cut, window);
+        let (values, end) = path(unchecked_path, &window.unchecked());
+        let (guarded, other_end) = path(checked_path, window);
         ir.builder.position_at_end(after);
         let merge = |(value, guarded): (&Val<'c>, &Val<'c>)| {
             let phi = ir.builder.build_phi(value.get_type(), "").expect("the builder is at the start of a block");
@@ -178,7 +179,8 @@ impl<'c> Emitter<'c, '_> {
         values.iter().zip(&guarded).map(merge).collect()
     }
 
-    /// Whether the full tile is inside, uniform over all threads; none if no dimension is checked or rows are gathered.
+    /// Whether the full tile is inside all bounds; the result is the same in all threads. `None` if no dimension is checked, or
+    /// if rows are gathered.
     fn lies_inside(&self, window: &Window<'c>) -> Option<IntValue<'c>> {
         let ir = self.ir;
         let mut all = None;
@@ -187,13 +189,13 @@ impl<'c> Emitter<'c, '_> {
             let ty = origin.get_type();
             let extent = if common::fault_injected("ptx.whole") { 1 } else { dim.extent };
             let last = ir.sub(dim.size, ty.const_int(u64::from(extent), false));
-            all = self.both(all, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
-            all = self.both(all, Some(ir.icmp(IntPredicate::SLE, origin, last)));
+            all = self.conjunction(all, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
+            all = self.conjunction(all, Some(ir.icmp(IntPredicate::SLE, origin, last)));
         }
         all
     }
 
-    /// The part that does not depend on the register: the thread's coordinates and address.
+    /// Computes the part of an access that does not depend on the register: the thread's coordinates and base address.
     pub(super) fn window(&self, op: OpId, view: Value, index: &[Value], in_bounds: &[bool], layout: &Layout) -> Result<Window<'c>> {
         let ir = self.ir;
         let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
@@ -222,64 +224,71 @@ impl<'c> Emitter<'c, '_> {
             dims.push(Dim { origin: Some(origin), extent: ty.tile[t], coordinate, rows: None, size, stride, checked });
         }
         let elem = Elem::Scalar(ty.memref.elem);
-        let base = self.element_of(elem, memory.base, offset);
+        let base = self.element_address(elem, memory.base, offset);
         let strides = Strides::of(&ty.tile);
         Ok(Window { base, elem, strides, dims, padding: ty.padding, versioned: false, stepwise: false })
     }
 
-    /// The row index of each register of a gathered tile. The index tile has the layout of the gathered tile projected to that
-    /// dimension, so each thread has the indices it needs.
+    /// The row index of each register of a gathered tile. The layout of the index tile is the gathered tile's layout projected to
+    /// this dimension, so each thread has the indices that it needs.
     fn rows(&self, op: OpId, index: Value, layout: &Layout, tile: &[u32], dim: usize) -> Result<Vec<IntValue<'c>>> {
         let strides = Strides::of(tile);
-        let names = layout.renaming(&self.layout(index), |element| strides.coordinate(element, dim));
-        let names = names.ok_or_else(|| {
+        let index_registers = layout.renaming(&self.layout(index), |element| strides.coordinate(element, dim));
+        let index_registers = index_registers.ok_or_else(|| {
             Diagnostic::invalid("PX006", "the indices of a gathered tile are not in the threads that need them".to_string())
                 .at_loc(&self.envelope.debug, self.function.body.ops[op].loc)
         })?;
         let row = |register: usize| self.get(index)[if common::fault_injected("ptx.rows") { 0 } else { register }].into_int_value();
-        Ok(names.into_iter().map(row).collect())
+        Ok(index_registers.into_iter().map(row).collect())
     }
 
-    /// The address of a register's element, and whether it is inside; none if it always is.
-    pub(super) fn place(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
+    /// The address of a register's element, and whether the element is inside the bounds. `None` if it always is.
+    pub(super) fn element_place(
+        &self,
+        window: &Window<'c>,
+        layout: &Layout,
+        register: usize,
+    ) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
-        let own = |t: usize| window.strides.coordinate(element, t);
+        let register_coordinate = |t: usize| window.strides.coordinate(element, t);
         let mut inside = None;
         for (t, dim) in window.dims.iter().enumerate().filter(|(_, dim)| dim.checked) {
             let coordinate = match &dim.rows {
                 Some(rows) => rows[register],
-                None => ir.add(dim.coordinate, dim.coordinate.get_type().const_int(u64::from(own(t)), false)),
+                None => ir.add(dim.coordinate, dim.coordinate.get_type().const_int(u64::from(register_coordinate(t)), false)),
             };
-            let within = if common::fault_injected("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
-            inside = self.both(inside, Some(ir.icmp(within, coordinate, dim.size)));
+            let predicate = if common::fault_injected("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
+            inside = self.conjunction(inside, Some(ir.icmp(predicate, coordinate, dim.size)));
         }
-        let (base, offset) = self.way(window, layout, register);
-        (offset.map_or(base, |offset| self.element_of(window.elem, base, offset)), inside)
+        let (base, offset) = self.base_and_offset(window, layout, register);
+        (offset.map_or(base, |offset| self.element_address(window.elem, base, offset)), inside)
     }
 
-    /// The address of a register's element as an integer: one addition to the thread's base address.
+    /// The address of a register's element as an integer: the thread's base address plus at most one offset.
     pub(super) fn address(&self, window: &Window<'c>, layout: &Layout, register: usize) -> IntValue<'c> {
         let ir = self.ir;
-        let (base, offset) = self.way(window, layout, register);
+        let (base, offset) = self.base_and_offset(window, layout, register);
         let bytes = |elements| ir.mul(elements, ir.const64(u64::from(window.elem.bytes())));
         offset.map_or(ir.ptr_to_int(base), |offset| ir.add(ir.ptr_to_int(base), bytes(offset)))
     }
 
-    /// The base pointer and the element offset of a register's element.
-    fn way(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
+    /// The base pointer for a register's element, and the element offset from it.
+    fn base_and_offset(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
-        let own = |t: usize| window.strides.coordinate(element, t);
+        let register_coordinate = |t: usize| window.strides.coordinate(element, t);
         let (mut base, mut offset) = (window.base, None);
         for (t, dim) in window.dims.iter().enumerate() {
-            let steps = |bits: u32| (bits != 0).then(|| ir.mul(ir.const64(u64::from(bits)), dim.stride));
+            let times_stride = |bits: u32| (bits != 0).then(|| ir.mul(ir.const64(u64::from(bits)), dim.stride));
             let step = match &dim.rows {
                 Some(rows) => Some(ir.mul(ir.resize(rows[register], ir.i64(), true), dim.stride)),
-                None if !window.stepwise || dim.stride.is_const() || window.elem.bits() == 4 => steps(own(t)),
+                None if !window.stepwise || dim.stride.is_const() || window.elem.bits() == 4 => {
+                    times_stride(register_coordinate(t))
+                }
                 None => {
-                    for bit in (0..u32::BITS).rev().map(|bit| own(t) & 1 << bit) {
-                        base = steps(bit).map_or(base, |step| self.element_of(window.elem, base, step));
+                    for bit in (0..u32::BITS).rev().map(|bit| register_coordinate(t) & 1 << bit) {
+                        base = times_stride(bit).map_or(base, |step| self.element_address(window.elem, base, step));
                     }
                     None
                 }
@@ -289,13 +298,13 @@ impl<'c> Emitter<'c, '_> {
         (base, offset)
     }
 
-    /// The address at an element offset; the offset of four-bit elements is even.
-    fn element_of(&self, elem: Elem, base: PointerValue<'c>, offset: IntValue<'c>) -> PointerValue<'c> {
+    /// The address at an element offset. Two four-bit elements share a byte, so their offset is even.
+    fn element_address(&self, elem: Elem, base: PointerValue<'c>, offset: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         if elem.bits() == 4 {
             return ir.element_ptr(ir.int(8).into(), base, ir.shr(offset, ir.const64(1), true));
         }
-        ir.element_ptr(ir.stored(elem), base, offset)
+        ir.element_ptr(ir.memory_type(elem), base, offset)
     }
 
     /// The padding value for elements outside the tensor.
@@ -317,7 +326,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// A thread's part of a tile in memory.
+/// A thread's part of a tile in memory, without the registers' parts.
 pub(super) struct Window<'c> {
     base: PointerValue<'c>,
     elem: Elem,
@@ -325,13 +334,15 @@ pub(super) struct Window<'c> {
     pub(super) dims: Vec<Dim<'c>>,
     padding: Option<Padding>,
     versioned: bool,
-    /// Whether addresses are computed step by step, with one addition per differing bit, so that registers share partial sums.
-    /// Loads in a loop use this: fewer strides stay live through the loop. Stores do not, because ptxas spills stored values for
-    /// each further live address. Copies to shared memory leave ptxas more freedom with plain additions.
+    /// Whether addresses are computed step by step, with one addition for each bit in which registers differ, so that registers
+    /// share partial sums. Loads in a loop use this: fewer multiples of the strides stay live through the loop. Stores do not,
+    /// because ptxas spills stored values for each further live address. Copies to shared memory do not, because plain additions
+    /// leave ptxas more freedom.
     stepwise: bool,
 }
 
 impl<'c> Window<'c> {
+    /// Sets whether the access has a second path without bounds checks.
     pub(super) fn in_versions(self, versioned: bool) -> Self {
         Window { versioned, ..self }
     }
@@ -346,15 +357,16 @@ impl<'c> Window<'c> {
 
 #[derive(Clone)]
 pub(super) struct Dim<'c> {
-    /// The first coordinate of the tile, and its extent; a gathered dimension has no first coordinate.
+    /// The first coordinate of the tile. A gathered dimension has none.
     origin: Option<IntValue<'c>>,
+    /// The extent of the tile.
     extent: u32,
-    /// The thread's coordinate.
+    /// The thread's part of the coordinate. Each register adds its own part.
     pub(super) coordinate: IntValue<'c>,
-    /// In a gathered dimension, the coordinate of each register instead.
+    /// In a gathered dimension, the coordinate of each register. It replaces `coordinate`.
     rows: Option<Vec<IntValue<'c>>>,
     pub(super) size: IntValue<'c>,
     stride: IntValue<'c>,
-    /// Whether elements of this dimension may be outside.
+    /// Whether elements of the tile may be outside in this dimension.
     pub(super) checked: bool,
 }

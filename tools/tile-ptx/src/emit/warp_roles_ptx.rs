@@ -14,7 +14,7 @@ use sched::{Drain, Fill, Op, Pipeline, PipelineInfo, WarpRole, clc_responses};
 use target_info::Feature;
 use tileas::{Buffer, MmaAtom, Route, Type};
 
-/// The barrier of a pipeline stage: full or empty.
+/// The two mbarriers of a pipeline stage: full (the data is ready) and empty (the stage is free).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Full,
@@ -22,19 +22,19 @@ pub(super) enum Side {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Emits the body of a warp role. Its warps end there; the other warps continue after it.
+    /// Emits the body of a warp role. The warps of the role end there; the other warps branch around the body.
     pub(super) fn warp_role(&mut self, warp_role: WarpRole, body: Region) -> Result<()> {
         let ir = self.ir;
         if warp_role == WarpRole(0) {
-            self.start();
+            self.initialise_kernel();
             self.warp = Some(self.uniform_warp());
         }
         let info = &self.function.attrs.warp_roles[warp_role];
-        let whole = (self.thread, self.warps, self.warp_role);
+        let outside_role = (self.thread, self.warps, self.warp_role);
         let warp = self.warp.expect("the first warp role computes the warp index");
-        let own = ir.icmp(IntPredicate::ULT, ir.sub(warp, ir.const32(info.first_warp)), ir.const32(info.warps));
+        let is_in_role = ir.icmp(IntPredicate::ULT, ir.sub(warp, ir.const32(info.first_warp)), ir.const32(info.warps));
         let (start, next) = (ir.block(self.kernel, &info.name), ir.block(self.kernel, "others"));
-        ir.branch(own, start, next);
+        ir.branch(is_in_role, start, next);
         ir.builder.position_at_end(start);
         if let Some(registers) = info.registers {
             let launched = self.function.attrs.launch_registers(self.target);
@@ -47,24 +47,28 @@ impl<'c> Emitter<'c, '_> {
         self.fences_tensor = self.touches_tensor_memory(body);
         self.share_tensor_memory(warp_role);
         if self.is_of_first_thread(body) {
-            // The other threads would run the loops of the role without effect.
-            let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
-            let of_leader = self.is_of_leader(body);
-            ir.branch(if of_leader { self.mma_thread() } else { self.first_thread() }, alone, others);
-            self.is_leader = of_leader;
-            ir.builder.position_at_end(others);
+            // The other threads would execute the loops of the role without an effect, so they end here.
+            let (first_thread_block, other_threads_block) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
+            let only_in_leading_cta = self.runs_in_leading_cta(body);
+            ir.branch(
+                if only_in_leading_cta { self.mma_thread() } else { self.first_thread() },
+                first_thread_block,
+                other_threads_block,
+            );
+            self.in_leading_cta = only_in_leading_cta;
+            ir.builder.position_at_end(other_threads_block);
             self.end_thread();
-            ir.builder.position_at_end(alone);
+            ir.builder.position_at_end(first_thread_block);
             self.thread = ir.const32(0);
         }
         self.block(self.function.body.block_of(body))?;
-        (self.thread, self.warps, self.warp_role) = whole;
-        (self.fences_tensor, self.is_leader) = (true, false);
+        (self.thread, self.warps, self.warp_role) = outside_role;
+        (self.fences_tensor, self.in_leading_cta) = (true, false);
         ir.builder.position_at_end(next);
         Ok(())
     }
 
-    /// The warp index, uniform over the lanes as the branches of warp roles require.
+    /// The warp index. A shuffle makes it uniform over the lanes, as the branches to warp roles require.
     fn uniform_warp(&self) -> IntValue<'c> {
         let ir = self.ir;
         let lane = [u32::MAX, 0, 31].map(|bits| ir.const32(bits));
@@ -73,50 +77,51 @@ impl<'c> Emitter<'c, '_> {
         ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args).into_int_value()
     }
 
-    /// Whether only the first thread of a role has work: the role only issues TMA copies or `tcgen05` MMAs.
+    /// Whether only the first thread of a role has work, because the role only issues TMA copies or `tcgen05` MMAs.
     pub(super) fn is_of_first_thread(&self, body: Region) -> bool {
         let pipelines = &self.function.attrs.pipelines;
-        let single = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
-        let of_first = |kind: &Op| match kind {
+        let is_uniform = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
+        let needs_one_thread = |kind: &Op| match kind {
             // A shuffle needs all lanes.
             Op::Core(tileas::Op::ConvertLayout { route: Route::Shuffle, .. }) => false,
             Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => pipelines[*pipeline].fills_alone(),
             Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => pipelines[*pipeline].drains_alone(),
             Op::Core(tileas::Op::TmaLoad { .. } | tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }) => true,
-            _ if kind.is_pure() => kind.operands().into_iter().all(|value| single(self.ty(value))),
+            _ if kind.is_pure() => kind.operands().into_iter().all(|value| is_uniform(self.ty(value))),
             _ => matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
         };
         // A load of one element gives the same value in every thread.
-        let loads_single = |node: &OpNode<Op>| {
-            let plain =
+        let loads_uniform_value = |node: &OpNode<Op>| {
+            let is_ordinary_load =
                 node.kind.effects().global.is_some_and(|access| !access.access_kind.writes() && access.order.scope.is_none());
-            plain && node.results.iter().all(|value| single(self.ty(*value)))
+            is_ordinary_load && node.results.iter().all(|value| is_uniform(self.ty(*value)))
         };
         let all = self.function.body.walk(body);
-        all.into_iter().map(|op| &self.function.body.ops[op]).all(|node| of_first(&node.kind) || loads_single(node))
+        all.into_iter().map(|op| &self.function.body.ops[op]).all(|node| needs_one_thread(&node.kind) || loads_uniform_value(node))
     }
 
-    /// Initialises the barriers of all pipelines, and allocates TMEM if the warp roles do not, before any thread uses them.
-    pub(super) fn start(&mut self) {
+    /// Initialises the mbarriers of all pipelines before any thread uses them. Also allocates TMEM, unless the warp roles do so.
+    pub(super) fn initialise_kernel(&mut self) {
         let function = self.function;
         let is_plain = function.attrs.pipelines.is_empty() && function.attrs.tensor.is_none();
         if is_plain && clc_responses::memory(function).is_none() {
             return;
         }
         let ir = self.ir;
-        let first = self.allocates_tensor_memory_first();
-        if first {
+        let allocates_tmem = self.allocates_tensor_memory_first();
+        if allocates_tmem {
             self.allocate_tensor_memory();
         }
         for info in function.attrs.pipelines.values() {
-            // One thread per barrier, as far as there are threads: first the full barriers, then the empty ones.
+            // One thread initialises each barrier. If there are more barriers than threads, a thread initialises several. The
+            // full barriers precede the empty ones.
             let (all, threads) = (2 * info.depth, self.warps * 32);
-            for first in (0..all).step_by(threads as usize) {
-                let barrier = ir.add(self.thread, ir.const32(first));
-                let own = ir.icmp(IntPredicate::ULT, barrier, ir.const32(all));
-                self.guarded(Some(own), &[], |e| {
-                    let of_full = ir.icmp(IntPredicate::ULT, barrier, ir.const32(info.depth));
-                    let arrivals = ir.select(of_full, ir.const32(info.full).into(), ir.const32(info.empty).into());
+            for first_barrier in (0..all).step_by(threads as usize) {
+                let barrier = ir.add(self.thread, ir.const32(first_barrier));
+                let is_needed = ir.icmp(IntPredicate::ULT, barrier, ir.const32(all));
+                self.guarded(Some(is_needed), &[], |e| {
+                    let is_full_barrier = ir.icmp(IntPredicate::ULT, barrier, ir.const32(info.depth));
+                    let arrivals = ir.select(is_full_barrier, ir.const32(info.full).into(), ir.const32(info.empty).into());
                     let address = ir.add(e.shared_address(), ir.mul(barrier, ir.const32(PipelineInfo::BARRIER)));
                     let text = format!("mbarrier.init.shared.b64 [$0+{}], $1;", info.full_barrier(0));
                     ir.asm(None, &text, "r,r", &[address.into(), arrivals], true);
@@ -130,10 +135,11 @@ impl<'c> Emitter<'c, '_> {
         }
         match self.cooperating_ctas() {
             1 => self.block_barrier(),
-            // Another CTA may arrive at the barriers as soon as it has passed this one.
+            // Another CTA may arrive at this CTA's mbarriers as soon as it has passed the barrier, so the barrier covers the
+            // cluster.
             _ => self.cluster_barrier(".aligned"),
         }
-        if first {
+        if allocates_tmem {
             self.find_tensor_memory();
         }
         if self.function.attrs.tensor.is_some() || self.cooperating_ctas() > 1 {
@@ -141,9 +147,9 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The final block of the kernel. All paths lead here if the CTA frees TMEM or other CTAs of the cluster may still access its
-    /// shared memory.
-    pub(super) fn end_block(&self) {
+    /// Emits the final block of the kernel. All threads branch to it if the CTA frees TMEM, or if other CTAs of the cluster may
+    /// still access its shared memory.
+    pub(super) fn emit_final_block(&self) {
         let Some(end) = self.end else { return };
         let ir = self.ir;
         ir.builder.position_at_end(end);
@@ -158,17 +164,18 @@ impl<'c> Emitter<'c, '_> {
         ir.builder.build_return(None).expect("the builder is in a block");
     }
 
-    /// Ends a thread.
+    /// Ends a thread, or branches to the final block.
     pub(super) fn end_thread(&self) {
         match self.end {
-            Some(end) => self.ir.go(end),
+            Some(end) => self.ir.jump(end),
             None => _ = self.ir.builder.build_return(None).expect("the builder is in a block"),
         }
     }
 
+    /// The number of CTAs whose mbarriers this CTA may access, itself included.
     fn cooperating_ctas(&self) -> u32 {
-        let joined = self.function.attrs.cooperating_ctas();
-        clc_responses::memory(self.function).map_or(joined, |_| joined.max(self.clc_ctas()))
+        let by_pipelines = self.function.attrs.cooperating_ctas();
+        clc_responses::memory(self.function).map_or(by_pipelines, |_| by_pipelines.max(self.clc_ctas()))
     }
 
     /// A barrier for all threads of a cluster, which also orders their memory accesses.
@@ -182,7 +189,7 @@ impl<'c> Emitter<'c, '_> {
         self.shared_base.expect("a function with pipelines has shared memory")
     }
 
-    /// The address of a stage's barrier, and a constant offset.
+    /// The address of a stage's mbarrier, and a constant offset to add.
     fn pipeline_barrier(&self, info: &PipelineInfo, stage: Option<Value>, side: Side) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let first = if side == Side::Full { info.full_barrier(0) } else { info.empty_barrier(0) };
@@ -194,16 +201,16 @@ impl<'c> Emitter<'c, '_> {
         (base, first)
     }
 
-    /// Waits until the stage's phase is complete. A stage that was never filled counts as empty.
+    /// Waits for a full or empty stage. A stage that was never filled counts as empty.
     pub(super) fn pipeline_wait(&self, pipeline: Pipeline, stage: Option<Value>, phase: Value, side: Side) {
         let info = &self.function.attrs.pipelines[pipeline];
         // Only the issuing warp waits for an empty TMA stage, and only the issuing thread for a stage of a `tcgen05` MMA.
-        let alone = match side {
+        let waiting_threads = match side {
             Side::Empty if info.fill == Fill::Tma => self.filling_warp(stage.map(|stage| self.scalar(stage).into_int_value())),
             Side::Empty => info.fills_alone().then(|| self.mma_thread()),
             Side::Full => info.drains_alone().then(|| self.mma_thread()),
         };
-        self.guarded(alone, &[], |e| {
+        self.guarded(waiting_threads, &[], |e| {
             e.wait_for_phase(info, stage, phase, side);
             e.tensor_fence(false);
             Vec::new()
@@ -216,38 +223,38 @@ impl<'c> Emitter<'c, '_> {
         let phase = self.scalar(phase).into_int_value();
         let parity = if side == Side::Empty { ir.xor(phase, ir.const32(1)) } else { phase };
         let wait = if self.target.has(Feature::Tma) { "try_wait" } else { "test_wait" };
-        // A constant parity becomes an immediate; a register would be rematerialised in every iteration.
-        let (given, args, letters) = match parity.get_zero_extended_constant() {
+        // A constant parity becomes an immediate. If it were a register, ptxas would compute it again in every iteration.
+        let (parity_operand, args, letters) = match parity.get_zero_extended_constant() {
             Some(parity) => (parity.to_string(), vec![address.into()], "=b,r"),
             None => ("$2".into(), vec![address.into(), parity.into()], "=b,r,r"),
         };
-        // Other CTAs may arrive at the empty barrier of a multicast pipeline, and in a pair each CTA may arrive at the other's
-        // barriers.
+        // The wait needs cluster scope if other CTAs arrive at the barrier. That is the case for the empty barrier of a multicast
+        // pipeline, and for all barriers of a CTA pair.
         let remote = side == Side::Empty && info.multicast.is_some() || self.function.attrs.is_of_cta_pair(info);
         let scope = if remote { ".acquire.cluster" } else { "" };
-        let text = format!("mbarrier.{wait}.parity{scope}.shared.b64 $0, [$1+{offset}], {given};");
-        self.until(&text, letters, &args);
+        let text = format!("mbarrier.{wait}.parity{scope}.shared.b64 $0, [$1+{offset}], {parity_operand};");
+        self.repeat_until_true(&text, letters, &args);
     }
 
     /// Waits until a phase of a barrier is complete.
     pub(super) fn wait_at(&self, address: IntValue<'c>, offset: u32, parity: IntValue<'c>, scope: &str) {
         let text = format!("mbarrier.try_wait.parity{scope}.shared.b64 $0, [$1+{offset}], $2;");
-        self.until(&text, "=b,r,r", &[address.into(), parity.into()]);
+        self.repeat_until_true(&text, "=b,r,r", &[address.into(), parity.into()]);
     }
 
-    /// Repeats the test until it succeeds.
-    fn until(&self, text: &str, letters: &str, args: &[Val<'c>]) {
+    /// Repeats a test, given as inline assembly that returns a predicate, until the predicate is true.
+    fn repeat_until_true(&self, text: &str, letters: &str, args: &[Val<'c>]) {
         let ir = self.ir;
         let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
-        ir.go(again);
+        ir.jump(again);
         ir.builder.position_at_end(again);
-        let over = ir.asm(Some(ir.context.bool_type().into()), text, letters, args, true);
-        ir.branch(over.expect("the assembly returns a value").into_int_value(), done, again);
+        let is_complete = ir.asm(Some(ir.context.bool_type().into()), text, letters, args, true);
+        ir.branch(is_complete.expect("the assembly returns a value").into_int_value(), done, again);
         ir.builder.position_at_end(done);
     }
 
-    /// Arrives at a stage's barrier with every thread of the role. `cp.async` arrivals trigger when the thread's own copies are
-    /// complete. For TMA, the issuing thread arrives with the expected bytes.
+    /// Emits the arrival of every thread of the role at a stage's mbarrier. A `cp.async` arrival triggers when the thread's own
+    /// copies are complete. For TMA, only the issuing thread arrives, with the number of bytes to expect.
     pub(super) fn pipeline_arrive(&mut self, pipeline: Pipeline, stage: Option<Value>, side: Side) {
         let info = &self.function.attrs.pipelines[pipeline];
         let (address, offset) = self.pipeline_barrier(info, stage, side);
@@ -262,14 +269,14 @@ impl<'c> Emitter<'c, '_> {
         let text = match (side, info.fill) {
             (Side::Full, Fill::Tma) => {
                 let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
-                let bytes = if of_cta_pair { bytes * self.group() } else { bytes };
-                let joined = info.multicast.is_some() || of_cta_pair;
-                let bytes = if joined && common::fault_injected("ptx.bytes") { bytes / 2 } else { bytes };
+                let bytes = if of_cta_pair { bytes * self.cta_group() } else { bytes };
+                let involves_other_ctas = info.multicast.is_some() || of_cta_pair;
+                let bytes = if involves_other_ctas && common::fault_injected("ptx.bytes") { bytes / 2 } else { bytes };
                 let text = |first: usize| format!("mbarrier.arrive.expect_tx.shared.b64 _, [${first}+{offset}], {bytes};");
                 let stage = stage.map(|stage| self.scalar(stage).into_int_value());
-                let leads = if of_cta_pair { self.leads() } else { None };
-                self.guarded(self.both(self.filling_warp(stage), leads), &[], |e| {
-                    e.by_one(e.elected(), text, "r", &[address.into()]);
+                let is_leading_cta = if of_cta_pair { self.is_leading_cta() } else { None };
+                self.guarded(self.conjunction(self.filling_warp(stage), is_leading_cta), &[], |e| {
+                    e.by_elected_lane(e.elected(), text, "r", &[address.into()]);
                     Vec::new()
                 });
                 return;
@@ -291,32 +298,33 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, &text, "r", &[address.into()], true);
     }
 
-    /// Once all lanes have arrived, the first lane of each warp executes `then` on an address; `before` runs in all lanes.
+    /// Emits `before` for all lanes, and, once all lanes have arrived, `then` for the first lane of each warp. Both may use the
+    /// address as `$0`.
     pub(super) fn by_first_lane(&self, before: &str, then: &str, address: IntValue<'c>) {
         let lane = self.ir.and(self.thread, self.ir.const32(31));
         let text = format!("{{ .reg .pred first; {before} setp.eq.b32 first, $1, 0; bar.warp.sync -1; @first {then} }}");
         self.ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
     }
 
-    /// Releases a stage whose consumers other CTAs wait for. All CTAs of a multicast receive an arrival; in a CTA pair, only the
-    /// leading CTA does.
+    /// Releases a stage if other CTAs wait for this CTA's consumers. In a multicast all CTAs receive an arrival; in a CTA pair
+    /// only the leading CTA does.
     fn signal_ctas(&self, info: &PipelineInfo, (address, offset): (IntValue<'c>, u32)) {
         let (ir, of_cta_pair) = (self.ir, self.function.attrs.is_of_cta_pair(info));
-        let blocks = if of_cta_pair { 1 } else { self.function.attrs.ctas_of(info) };
+        let ctas = if of_cta_pair { 1 } else { self.function.attrs.ctas_of(info) };
         self.tensor_fence(true);
         let arrive = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];";
         let start = format!("{{ .reg .b32 there; .reg .pred signals; add.u32 there, $0, {offset};");
         if info.drain == Drain::Warps {
-            // One lane per CTA.
+            // Lane `i` arrives in CTA `i`.
             let lane = ir.and(self.thread, ir.const32(31));
             let text = format!(
-                "{start} setp.lt.u32 signals, $1, {blocks}; bar.warp.sync -1; @signals mapa.shared::cluster.u32 there, there, $1; @signals {arrive} }}"
+                "{start} setp.lt.u32 signals, $1, {ctas}; bar.warp.sync -1; @signals mapa.shared::cluster.u32 there, there, $1; @signals {arrive} }}"
             );
             ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
             return;
         }
-        for block in 0..blocks {
-            let text = format!("{start} mapa.shared::cluster.u32 there, there, {block}; {arrive} }}");
+        for cta in 0..ctas {
+            let text = format!("{start} mapa.shared::cluster.u32 there, there, {cta}; {arrive} }}");
             ir.asm(None, &text, "r", &[address.into()], true);
         }
     }
@@ -327,13 +335,13 @@ impl<'c> Emitter<'c, '_> {
         self.ir.context.i16_type().const_int(bits, false).into()
     }
 
-    /// The full barrier of the current stage of a buffer.
+    /// The address of the full barrier of the current stage of a buffer.
     pub(super) fn full_barrier(&self, pipeline: Pipeline, buffer: Buffer) -> IntValue<'c> {
         let (ir, info) = (self.ir, &self.function.attrs.pipelines[pipeline]);
         let base = self.shared_address();
-        let base = if self.function.attrs.is_of_cta_pair(info) { self.leaders_memory(base) } else { base };
+        let base = if self.function.attrs.is_of_cta_pair(info) { self.address_in_leading_cta(base) } else { base };
         let first = ir.add(base, ir.const32(info.full_barrier(0)));
-        let behind = self.stages.get(&buffer).map(|stage| ir.mul(*stage, ir.const32(PipelineInfo::BARRIER)));
-        behind.map_or(first, |behind| ir.add(first, behind))
+        let stage_offset = self.stages.get(&buffer).map(|stage| ir.mul(*stage, ir.const32(PipelineInfo::BARRIER)));
+        stage_offset.map_or(first, |stage_offset| ir.add(first, stage_offset))
     }
 }

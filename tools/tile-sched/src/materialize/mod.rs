@@ -5,16 +5,17 @@
 //! Preserves: the order of ops that compute, and the trip count of every loop.
 //! See also: Triton's software `PipelineExpander`, LLVM's `ModuloScheduleExpander`.
 //!
-//! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as
-//! long as every copy has an iteration to fetch, so it needs no tests; a trip count below `d` skips it. An epilogue loop
-//! without the furthest copies runs the remaining iterations. A long body is emitted only once instead, with tests.
+//! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as long
+//! as every copy has an iteration to fetch, so its copies need no condition; a trip count below `d` skips it. An epilogue loop
+//! without the copies of the largest distance runs the remaining iterations. A long body is emitted only once instead, with a
+//! condition around each copy.
 //!
 //! Constant group count: every copy ends a copy group each time control passes its position, whether a copy was issued or not.
 //! The number of groups that may be unfinished when an iteration needs its data is therefore a constant.
 //!
 //! Warps wait for an in-flight `wgmma` after they have issued that of the next iteration, and for the last one after the loop.
-//! Each warp waits for its own part, so the operands may be overwritten only after the barrier that follows the wait. That
-//! barrier is the one before the next reads. The copies of such a loop therefore come after that barrier.
+//! Each warp waits only for its own share of the MMA. The operands may therefore be overwritten only after the barrier that
+//! follows the wait, which is the barrier before the next reads. The copies of such a loop come after that barrier.
 //!
 //! Inner loops come first: the rewritten inner loop is then part of an iteration of the outer one.
 
@@ -40,13 +41,13 @@ mod tma_steps;
 pub(crate) struct Marks {
     pub(crate) iterations: BTreeMap<OpId, i32>,
     pub(crate) loops: BTreeMap<OpId, LoopPart>,
-    /// The operand buffers of the MMAs for which a `group_wait` waits: only after it are they no longer read.
+    /// The operand buffers of the MMAs for which a `group_wait` waits. MMAs may read them until the wait ends.
     pub(crate) freed: BTreeMap<OpId, Vec<Buffer>>,
 }
 
 impl Marks {
-    /// Gives a copy of an op the marks of the op.
-    fn repeat(&mut self, op: OpId, new: OpId) {
+    /// Gives the clone `new` of an op the marks of the op.
+    fn copy_marks(&mut self, op: OpId, new: OpId) {
         self.iterations.get(&op).copied().into_iter().for_each(|iteration| _ = self.iterations.insert(new, iteration));
         self.loops.get(&op).copied().into_iter().for_each(|part| _ = self.loops.insert(new, part));
         self.freed.get(&op).cloned().into_iter().for_each(|buffers| _ = self.freed.insert(new, buffers));
@@ -58,7 +59,7 @@ impl Marks {
 pub(crate) enum LoopPart {
     Steady,
     Epilogue,
-    /// The full loop, with a test before each copy whether its iteration exists.
+    /// The full loop: a condition before each copy tests whether the copy's iteration exists.
     Full,
 }
 
@@ -68,14 +69,14 @@ impl LoopPart {
     }
 }
 
-/// Largest number of matrix instructions per warp in a body that is emitted twice. In a longer body the tests cost little, and
-/// `ptxas` would need long for the second copy.
+/// Largest number of matrix instructions per warp in a body that is emitted twice. In a longer body the conditions cost little,
+/// and `ptxas` would need long for the second copy of the body.
 const MAX_REPEATED: u32 = 128;
 
 /// `divided` means that a producer warp will issue the TMA copies, separate from the warp roles that compute.
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: bool) -> Marks {
     let mut marks = Marks::default();
-    let (mut rewritten, mut begins) = (BTreeMap::new(), BTreeMap::new());
+    let (mut rewritten, mut starts) = (BTreeMap::new(), BTreeMap::new());
     let all = loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all[schedule.index as usize];
@@ -85,15 +86,15 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
     for (for_op, plan) in plans.into_iter().rev() {
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
-        let (loc, around) = (function.body.ops[for_op].loc, around(function, for_op));
+        let (loc, enclosing_loops) = (function.body.ops[for_op].loc, enclosing_loops(function, for_op));
         let mut rewriter = LoopRewriter {
             body: &mut function.body,
             out: Vec::new(),
             marks: &mut marks,
             rewritten: &mut rewritten,
-            begins: &mut begins,
+            starts: &mut starts,
             plan: &plan,
-            around,
+            enclosing_loops,
             threads,
             depths,
             read: BTreeMap::new(),
@@ -104,35 +105,35 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
     marks
 }
 
-/// Returns the loops around a loop, outermost first, or none if a condition is also around it.
-fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
+/// Returns the loops that enclose a loop, outermost first. Returns none if an `if` or another op encloses it too.
+fn enclosing_loops(function: &Function, for_op: OpId) -> Vec<OpId> {
     let body = &function.body;
     let all = body.walk(function.region);
     let blocks = body.op_blocks();
-    let (mut at, mut around) = (for_op, Vec::new());
+    let (mut at, mut enclosing_loops) = (for_op, Vec::new());
     while let Some(block) = blocks[at.0 as usize].filter(|block| *block != function.entry()) {
         let holds = |op: &OpId| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block);
         let parent = all.iter().copied().find(holds).expect("every inner block belongs to an op");
         if !matches!(body.ops[parent].kind.core(), Some(Core::For { .. })) {
             return Vec::new();
         }
-        around.insert(0, parent);
+        enclosing_loops.insert(0, parent);
         at = parent;
     }
-    around
+    enclosing_loops
 }
 
-/// A copy and its position in an iteration.
+/// A copy and its prefetch distance.
 struct Copy {
     op: OpId,
     /// Its prefetch distance in iterations.
     ahead: u32,
     buffer: Buffer,
-    /// The ops that compute its address, or `None` if the copy stays where it is.
+    /// The ops that compute its address, or `None` if the copy is not moved to another iteration.
     slice: Option<Vec<OpId>>,
 }
 
-/// The rewrite of one loop: the order of an iteration's ops, its copies in that order, and whether the body is emitted only
+/// How one loop is rewritten: the order of an iteration's ops, its copies in that order, and whether the body is emitted only
 /// once.
 struct PipelinePlan {
     order: Vec<OpId>,
@@ -141,13 +142,13 @@ struct PipelinePlan {
     /// The TMA copies, and the groups in which they fill pipelines.
     tma_copies: Vec<Copy>,
     groups: Vec<Group>,
-    /// Whether threads or MMAs used the memory of those pipelines before the loop.
-    had_before: bool,
-    /// The pipeline that signals the producer warp that the memory is free.
+    /// Whether threads or MMAs used the memory of these pipelines before the loop.
+    memory_used_before: bool,
+    /// The pipeline by which threads signal the producer warp that the memory is free.
     signalled_by: Option<Pipeline>,
     /// The `wgmma` during which stages are filled for later iterations. Without it, an iteration begins with those fills.
-    fills_under: Option<OpId>,
-    once: bool,
+    fills_during: Option<OpId>,
+    emitted_once: bool,
     /// MMAs that stay in flight until those of the next iteration have been issued.
     in_flight: Vec<wgmma_in_flight::InFlightMma>,
 }
@@ -167,7 +168,7 @@ impl PipelinePlan {
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
         let all: Vec<Copy> = entries.iter().filter_map(copy).collect();
-        // If a copy has stages to spare, a producer warp may issue it ahead.
+        // If a copy has more than one stage, a producer warp may issue it ahead.
         let ahead = all.iter().any(|copy| copy.ahead > 0 || function.attrs.placements[copy.buffer].depth > 1);
         let block = body.block_of(region_of(function, for_op));
         let in_flight = if ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
@@ -175,8 +176,8 @@ impl PipelinePlan {
             all.into_iter().partition(|copy| tma_pipelines::filled(&body.ops[copy.op].kind).is_some());
         // A copy that depends on more than the loop counter stays where it is, and the hazard checker reports it.
         tma_copies.retain(|copy| copy.slice.is_some());
-        // One thread tests whether there is a copy to issue, which costs less than emitting the code twice.
-        let once = !tma_copies.is_empty() || matrix_instructions(function, for_op) > MAX_REPEATED;
+        // With TMA, only one thread tests whether there is a copy to issue. This costs less than emitting the code twice.
+        let emitted_once = !tma_copies.is_empty() || matrix_instructions(function, for_op) > MAX_REPEATED;
         let mma = |buffer| order.iter().copied().find(|op| tmem_pipelines::operands(&body.ops[*op].kind).contains(&Some(buffer)));
         let reads = |op: &OpId, copy: &Copy| {
             *op != copy.op && touches(&body.ops[*op].kind).iter().any(|touch| touch.buffer() == copy.buffer)
@@ -192,25 +193,25 @@ impl PipelinePlan {
         };
         let filled: Vec<Filled> = tma_copies.iter().map(filled).collect();
         let groups = tma_pipelines::groups(&mut function.attrs, &filled);
-        let staged_buffers: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
-        let had_before = tma_pipelines::had_before(function, for_op, &staged_buffers);
-        let signalled_by = (had_before && divided).then(|| tma_pipelines::signal_only_pipeline(&mut function.attrs));
-        // A fill late in an iteration must be for a later iteration than the next one.
+        let buffers: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
+        let memory_used_before = tma_pipelines::had_before(function, for_op, &buffers);
+        let signalled_by = (memory_used_before && divided).then(|| tma_pipelines::signal_only_pipeline(&mut function.attrs));
+        // A TMA copy that is issued late in an iteration must be for a later iteration than the next one.
         let early =
             |entry: &&sched::ScheduleEntry| 2 * entry.cycle <= schedule.interval || tma_copies.iter().all(|copy| copy.ahead != 1);
         let body = &function.body;
         let mmas = entries.iter().filter(early).map(|entry| ops[entry.op as usize]);
         let mut mmas = mmas.filter(|op| in_flight.is_empty() && wgmma_in_flight::has_full_accumulators(body, *op));
-        let fills_under = mmas.next();
-        PipelinePlan { copies, tma_copies, groups, had_before, signalled_by, fills_under, order, once, in_flight }
+        let fills_during = mmas.next();
+        PipelinePlan { copies, tma_copies, groups, memory_used_before, signalled_by, fills_during, order, emitted_once, in_flight }
     }
 
-    fn furthest(&self) -> u32 {
+    fn max_ahead(&self) -> u32 {
         self.copies.iter().chain(&self.tma_copies).map(|copy| copy.ahead).max().unwrap_or(0)
     }
 
-    /// Indices of the copies that run ahead.
-    fn fetched_early(&self) -> Vec<usize> {
+    /// Indices of the copies that are issued in an earlier iteration.
+    fn copies_ahead(&self) -> Vec<usize> {
         (0..self.copies.len()).filter(|i| self.copies[*i].ahead > 0).collect()
     }
 
@@ -231,11 +232,11 @@ struct LoopRewriter<'a> {
     marks: &'a mut Marks,
     /// The ops that replaced each loop already rewritten.
     rewritten: &'a mut BTreeMap<OpId, Vec<OpId>>,
-    /// For each pipeline, the position at which the most recently written loop starts, if that loop is not nested.
-    begins: &'a mut BTreeMap<Pipeline, StagePhase>,
+    /// For each pipeline, the position at which the most recently written loop starts, if no loop encloses that loop.
+    starts: &'a mut BTreeMap<Pipeline, StagePhase>,
     plan: &'a PipelinePlan,
-    /// The loops around this one, outermost first.
-    around: Vec<OpId>,
+    /// The enclosing loops, outermost first.
+    enclosing_loops: Vec<OpId>,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
     /// The current stages of the multi-stage buffers that the op being written reads.
@@ -251,7 +252,7 @@ struct StageCursor {
     write: Value,
 }
 
-/// A position in a pipeline.
+/// A position in a pipeline: a stage, and the mbarrier phase in which it is used.
 #[derive(Clone, Copy)]
 struct StagePhase {
     stage: Value,
@@ -278,43 +279,43 @@ impl LoopRewriter<'_> {
         let index = self.body.ty(lower).clone();
         let mut frame = LoopFrame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
         self.acquire_memory();
-        let carried = self.carried_lanes();
-        let furthest = self.prologue(&mut frame, lower, &carried);
-        let staged_buffers = self.staged_buffers();
-        let lanes = if carried.is_empty() { self.first_lanes() } else { carried };
-        // The steady loop ends where the furthest copy has no iteration left to fetch.
-        let steady_end = match frame.distances.get(&self.plan.furthest()) {
-            Some(&distance) if !self.plan.once => {
+        let carried = self.carried_positions();
+        let max_ahead = self.prologue(&mut frame, lower, &carried);
+        let stage_cursors = self.stage_cursors();
+        let positions = if carried.is_empty() { self.first_positions() } else { carried };
+        // The steady loop ends where the copies of the largest distance have no iteration left to fetch.
+        let steady_end = match frame.distances.get(&self.plan.max_ahead()) {
+            Some(&distance) if !self.plan.emitted_once => {
                 let end = self.binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
-                self.core(Core::Select { cond: furthest, yes: end, no: lower }, frame.index.clone())
+                self.core(Core::Select { cond: max_ahead, yes: end, no: lower }, frame.index.clone())
             }
             _ => upper,
         };
-        let stages = staged_buffers.iter().flat_map(|staged_buffer| [staged_buffer.read, staged_buffer.write]);
-        let places = lanes.iter().flat_map(|lane| [lane.stage, lane.phase]);
+        let stages = stage_cursors.iter().flat_map(|stage_cursor| [stage_cursor.read, stage_cursor.write]);
+        let places = positions.iter().flat_map(|position| [position.stage, position.phase]);
         let carried: Vec<Value> = init.iter().copied().chain(stages).chain(places).chain([lower]).collect();
-        let all_in_one = self.plan.once || self.plan.furthest() == 0;
+        let all_in_one = self.plan.emitted_once || self.plan.max_ahead() == 0;
         let first = if all_in_one { LoopPart::Full } else { LoopPart::Steady };
-        let mut results = self.part(&frame, first, [lower, steady_end], &carried, &staged_buffers);
+        let mut results = self.part(&frame, first, [lower, steady_end], &carried, &stage_cursors);
         if !all_in_one {
             let next = *results.last().expect("the next index is carried");
-            results = self.part(&frame, LoopPart::Epilogue, [next, upper], &results, &staged_buffers);
+            results = self.part(&frame, LoopPart::Epilogue, [next, upper], &results, &stage_cursors);
         }
         let left: Vec<Value> = self.plan.in_flight.iter().map(|mma| results[mma.carried]).collect();
         if !left.is_empty() {
             let wait = self.append(Op::GroupWait { pending: 0, accumulators: left }, []);
             let reads = self.plan.in_flight.iter().flat_map(|mma| mma.reads.clone());
             self.marks.freed.insert(wait, reads.collect());
-            self.release_last(&frame, lower, &results[init.len() + 2 * staged_buffers.len()..]);
+            self.release_last(&frame, lower, &results[init.len() + 2 * stage_cursors.len()..]);
         }
         // Replace the loop.
         let old = self.body.ops[for_op].results.clone();
         for (old, new) in old.iter().zip(&results) {
             self.body.replace_uses(*old, *new);
         }
-        let places = init.len() + 2 * staged_buffers.len()..results.len() - 1;
+        let places = init.len() + 2 * stage_cursors.len()..results.len() - 1;
         self.forward_positions(&results[places.clone()]);
-        self.continue_after(&results[places], &lanes);
+        self.continue_after(&results[places], &positions);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
         self.body.blocks[block].ops.splice(at..=at, out.iter().copied());
@@ -327,15 +328,16 @@ impl LoopRewriter<'_> {
         place.expect("the loop is in a block")
     }
 
-    /// Emits the copies of the first iterations, each if its iteration exists. Returns whether the iteration of the furthest
-    /// copy after the prologue exists, and fills in the distances.
-    fn prologue(&mut self, frame: &mut LoopFrame, lower: Value, lanes: &[StagePhase]) -> Value {
-        let furthest = self.plan.furthest();
+    /// Emits the copies of the first iterations, each under the condition that its iteration exists. Returns whether the
+    /// iteration exists that the copy with the largest distance fetches first after the prologue. Fills in the distances of
+    /// `frame`.
+    fn prologue(&mut self, frame: &mut LoopFrame, lower: Value, positions: &[StagePhase]) -> Value {
+        let max_ahead = self.plan.max_ahead();
         let mut exists = self.less(frame, lower, frame.upper);
-        // Iteration `j` and whether it exists. The index cannot wrap if it does.
+        // Index of iteration `j`, and whether the iteration exists. The index of an existing iteration has not wrapped around.
         let mut iterations = vec![(lower, exists)];
         let mut distance = None;
-        for ahead in 1..=furthest {
+        for ahead in 1..=max_ahead {
             let (now, _) = *iterations.last().expect("the list starts with one iteration");
             let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, now, &frame.index.clone());
             let more = Core::Compare {
@@ -352,10 +354,10 @@ impl LoopRewriter<'_> {
             frame.distances.insert(ahead, total);
             distance = Some(total);
         }
-        for prologue_step in 0..furthest {
-            // The same position as in the iteration `furthest - prologue_step` before the first.
+        for prologue_step in 0..max_ahead {
+            // The same position as in the iteration `max_ahead - prologue_step` before the first.
             for copy in &self.plan.copies {
-                if let Some(iteration) = (prologue_step + copy.ahead).checked_sub(furthest) {
+                if let Some(iteration) = (prologue_step + copy.ahead).checked_sub(max_ahead) {
                     let (index, exists) = iterations[iteration as usize];
                     let depth = self.depths[&copy.buffer];
                     let stage = (depth > 1).then(|| iteration % depth);
@@ -367,13 +369,13 @@ impl LoopRewriter<'_> {
                 self.commit();
             }
             for (at, group) in self.plan.groups.iter().enumerate() {
-                if let Some(iteration) = (prologue_step + group.ahead).checked_sub(furthest) {
+                if let Some(iteration) = (prologue_step + group.ahead).checked_sub(max_ahead) {
                     let (index, exists) = iterations[iteration as usize];
                     self.guarded(exists, |rewriter| {
-                        let place = match lanes.get(at) {
-                            Some(lane) if iteration == 0 => *lane,
-                            Some(lane) => rewriter.further(*lane, iteration, group.depth),
-                            None => rewriter.lane([iteration % group.depth, 0]),
+                        let place = match positions.get(at) {
+                            Some(position) if iteration == 0 => *position,
+                            Some(position) => rewriter.advanced(*position, iteration, group.depth),
+                            None => rewriter.position([iteration % group.depth, 0]),
                         };
                         rewriter.fill(frame, group, index, place, iteration as i32, &Map::new());
                     });
@@ -384,11 +386,11 @@ impl LoopRewriter<'_> {
     }
 
     /// Creates one stage cursor for all copies with the same prefetch distance and depth.
-    fn staged_buffers(&mut self) -> Vec<StageCursor> {
+    fn stage_cursors(&mut self) -> Vec<StageCursor> {
         let ahead = self.plan.copies.iter().filter(|copy| copy.ahead > 0);
         let kinds: BTreeSet<(u32, u32)> = ahead.map(|copy| (copy.ahead, self.depths[&copy.buffer])).collect();
-        let staged_buffer = |(ahead, depth)| StageCursor { ahead, depth, read: self.number(0), write: self.number(ahead) };
-        kinds.into_iter().map(staged_buffer).collect()
+        let stage_cursor = |(ahead, depth)| StageCursor { ahead, depth, read: self.number(0), write: self.number(ahead) };
+        kinds.into_iter().map(stage_cursor).collect()
     }
 
     /// Emits a `for` over part of the iterations. Returns its results.
@@ -398,7 +400,7 @@ impl LoopRewriter<'_> {
         part: LoopPart,
         [lower, upper]: [Value; 2],
         init: &[Value],
-        staged_buffers: &[StageCursor],
+        stage_cursors: &[StageCursor],
     ) -> Vec<Value> {
         let outer = std::mem::take(&mut self.out);
         let region = self.body.new_region();
@@ -414,34 +416,35 @@ impl LoopRewriter<'_> {
         let old = self.body.blocks[self.body.block_of(frame.region)].args.clone();
         let mut map: Map = old[1..].iter().copied().zip(args.iter().copied()).collect();
         map.insert(old[0], counter);
-        let (stages, places) = args[old.len() - 1..args.len() - 1].split_at(2 * staged_buffers.len());
-        let starts: Vec<StagePhase> = places.chunks(2).map(|lane| StagePhase { stage: lane[0], phase: lane[1] }).collect();
-        let lanes = self.lanes_of_groups(&starts);
-        let staged_buffers: Vec<StageCursor> = staged_buffers
+        let (stages, places) = args[old.len() - 1..args.len() - 1].split_at(2 * stage_cursors.len());
+        let starts: Vec<StagePhase> =
+            places.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect();
+        let positions = self.positions_of_groups(&starts);
+        let stage_cursors: Vec<StageCursor> = stage_cursors
             .iter()
             .zip(stages.chunks(2))
-            .map(|(staged_buffer, pair)| StageCursor {
-                ahead: staged_buffer.ahead,
-                depth: staged_buffer.depth,
+            .map(|(stage_cursor, pair)| StageCursor {
+                ahead: stage_cursor.ahead,
+                depth: stage_cursor.depth,
                 read: pair[0],
                 write: pair[1],
             })
             .collect();
-        self.iteration(frame, part, counter, (&staged_buffers, &lanes), &mut map);
-        self.leave_stages(frame, lower, counter, &lanes);
+        self.iteration(frame, part, counter, (&stage_cursors, &positions), &mut map);
+        self.release_at_iteration_end(frame, lower, counter, &positions);
         // The values with which the next iteration starts.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
         let mut values: Vec<Value> = self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
-        for staged_buffer in &staged_buffers {
+        for stage_cursor in &stage_cursors {
             // If the multi-stage buffer has no stage to spare, the stage just read is the next one to fill.
-            let write = if staged_buffer.depth == staged_buffer.ahead + 1 {
-                staged_buffer.read
+            let write = if stage_cursor.depth == stage_cursor.ahead + 1 {
+                stage_cursor.read
             } else {
-                self.next_stage(staged_buffer.write, staged_buffer.depth)
+                self.next_stage(stage_cursor.write, stage_cursor.depth)
             };
-            values.extend([self.next_stage(staged_buffer.read, staged_buffer.depth), write]);
+            values.extend([self.next_stage(stage_cursor.read, stage_cursor.depth), write]);
         }
-        for StagePhase { stage, phase } in self.next_lanes(&lanes) {
+        for StagePhase { stage, phase } in self.next_positions(&positions) {
             values.extend([stage, phase]);
         }
         values.push(self.add(counter, frame.step, &frame.index.clone()));
@@ -461,7 +464,7 @@ impl LoopRewriter<'_> {
         frame: &LoopFrame,
         part: LoopPart,
         counter: Value,
-        (staged_buffers, lanes): (&[StageCursor], &[StagePhase]),
+        (stage_cursors, positions): (&[StageCursor], &[StagePhase]),
         map: &mut Map,
     ) {
         let plan = self.plan;
@@ -471,10 +474,10 @@ impl LoopRewriter<'_> {
             let done = self.body.result(copy.op);
             map.insert(done, token);
         }
-        let (mut filled, mut taken) = (BTreeSet::new(), BTreeSet::new());
+        let (mut filled, mut waited) = (BTreeSet::new(), BTreeSet::new());
         // Fill before the iteration reads anything, so that no other op comes between reads and MMAs.
-        if plan.fills_under.is_none() {
-            self.fill_ahead(frame, counter, lanes, &mut filled, map);
+        if plan.fills_during.is_none() {
+            self.fill_ahead(frame, counter, positions, &mut filled, map);
         }
         let mut issued = 0;
         // Copies whose data has already been waited for.
@@ -482,9 +485,9 @@ impl LoopRewriter<'_> {
         for &op in &plan.order {
             if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
                 if copy.ahead > 0 && plan.in_flight.iter().any(|mma| mma.reads.contains(&copy.buffer)) {
-                    self.wait_for(&plan.fetched_early(), issued, &mut ready);
+                    self.wait_for(&plan.copies_ahead(), issued, &mut ready);
                 }
-                self.scheduled_copy(frame, part, copy, counter, staged_buffers, map);
+                self.scheduled_copy(frame, part, copy, counter, stage_cursors, map);
                 if !common::fault_injected("sched.commit") {
                     self.commit();
                 }
@@ -493,36 +496,36 @@ impl LoopRewriter<'_> {
             }
             if let Some(copy) = plan.tma_copies.iter().find(|copy| copy.op == op) {
                 if copy.ahead == 0 {
-                    self.scheduled_fill(frame, op, counter, lanes, &mut filled, map);
+                    self.scheduled_fill(frame, op, counter, positions, &mut filled, map);
                 }
                 continue;
             }
             let read: Vec<Buffer> = self.touched(op).into_iter().map(Touch::buffer).collect();
-            self.take_stages(&read, lanes, &filled, &mut taken);
+            self.wait_for_stages(&read, positions, &filled, &mut waited);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
                 // One wait covers all copies fetched in earlier iterations.
-                let all: Vec<usize> = needed.iter().copied().chain(plan.fetched_early()).collect();
+                let all: Vec<usize> = needed.iter().copied().chain(plan.copies_ahead()).collect();
                 self.wait_for(&all, issued, &mut ready);
             }
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
-            self.read = read.map(|copy| (copy.buffer, self.staged_buffer(staged_buffers, copy).read)).collect();
-            self.read_stages(lanes, &filled);
+            self.read = read.map(|copy| (copy.buffer, self.stage_cursor(stage_cursors, copy).read)).collect();
+            self.record_read_stages(positions, &filled);
             for op in self.rewritten.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
-            self.leave_after(op, lanes);
-            if plan.fills_under == Some(op) {
+            self.release_after(op, positions);
+            if plan.fills_during == Some(op) {
                 let mma = self.set_in_flight();
-                self.fill_ahead(frame, counter, lanes, &mut filled, map);
+                self.fill_ahead(frame, counter, positions, &mut filled, map);
                 let wait = self.append(Op::GroupWait { pending: 0, accumulators: vec![mapped(map, self.body.result(op))] }, []);
                 let reads = touches(&self.body.ops[mma].kind).into_iter().map(Touch::buffer);
                 self.marks.freed.insert(wait, reads.collect());
                 self.marks.iterations.insert(wait, 0);
             }
             if let Some(mma) = plan.in_flight.iter().find(|mma| mma.op == op) {
-                self.stays_in_flight(&mma.reads);
+                self.leave_in_flight(&mma.reads);
             }
         }
     }
@@ -537,16 +540,16 @@ impl LoopRewriter<'_> {
         ready.extend(copies);
     }
 
-    fn staged_buffer<'r>(&self, staged_buffers: &'r [StageCursor], copy: &Copy) -> &'r StageCursor {
+    fn stage_cursor<'r>(&self, stage_cursors: &'r [StageCursor], copy: &Copy) -> &'r StageCursor {
         let depth = self.depths[&copy.buffer];
-        staged_buffers
+        stage_cursors
             .iter()
-            .find(|staged_buffer| (staged_buffer.ahead, staged_buffer.depth) == (copy.ahead, depth))
+            .find(|stage_cursor| (stage_cursor.ahead, stage_cursor.depth) == (copy.ahead, depth))
             .expect("every prefetched copy has a stage cursor")
     }
 
-    /// Leaves the MMA just written in flight, and waits for that of the previous iteration.
-    fn stays_in_flight(&mut self, reads: &[Buffer]) {
+    /// Leaves the MMA just written in flight, and waits for the same MMA of the previous iteration.
+    fn leave_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
         let pending = self.plan.in_flight.len() as u32 + u32::from(common::fault_injected("sched.flight"));
         let wait = self.append(Op::GroupWait { pending, accumulators: Vec::new() }, []);
@@ -568,7 +571,7 @@ impl LoopRewriter<'_> {
         part: LoopPart,
         copy: &Copy,
         counter: Value,
-        staged_buffers: &[StageCursor],
+        stage_cursors: &[StageCursor],
         map: &mut Map,
     ) {
         if copy.slice.is_none() {
@@ -582,11 +585,11 @@ impl LoopRewriter<'_> {
             self.copy(frame, copy, counter, None, 0, map);
             return;
         }
-        if part == LoopPart::Epilogue && copy.ahead == self.plan.furthest() {
+        if part == LoopPart::Epilogue && copy.ahead == self.plan.max_ahead() {
             return;
         }
-        let staged_buffer = self.staged_buffer(staged_buffers, copy);
-        let stage = (self.depths[&copy.buffer] > 1).then_some(staged_buffer.write);
+        let stage_cursor = self.stage_cursor(stage_cursors, copy);
+        let stage = (self.depths[&copy.buffer] > 1).then_some(stage_cursor.write);
         let distance = frame.distances[&copy.ahead];
         let fetch = |rewriter: &mut Self| {
             let index = if common::fault_injected("sched.distance") {
@@ -600,31 +603,31 @@ impl LoopRewriter<'_> {
             fetch(self);
             return;
         }
-        let exists = self.more_than(frame, distance, counter);
+        let exists = self.iteration_exists(frame, distance, counter);
         self.guarded(exists, fetch);
     }
 
     /// Returns whether the iteration at this distance after the current one exists.
-    fn more_than(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
+    fn iteration_exists(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
         let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
         self.core(Core::Compare { kind, lhs: distance, rhs: left }, scalar(Scalar::I1))
     }
 
-    /// Emits a copy for the iteration with that index.
+    /// Emits a copy for the iteration with this index.
     fn copy(&mut self, frame: &LoopFrame, copy: &Copy, index: Value, stage: Option<Value>, iteration: i32, map: &Map) {
         let map = self.addresses(frame, &[copy], index, map);
         self.issue(copy, stage, iteration, &map);
     }
 
-    /// Emits the ops that compute the addresses of some copies in the iteration with that index, each op once.
+    /// Emits the ops that compute the addresses of some copies in the iteration with this index, each op once.
     fn addresses(&mut self, frame: &LoopFrame, copies: &[&Copy], index: Value, map: &Map) -> Map {
         let mut map = map.clone();
         let counter = self.body.blocks[self.body.block_of(frame.region)].args[0];
         map.insert(counter, index);
-        let mut made = BTreeSet::new();
+        let mut emitted = BTreeSet::new();
         for &op in copies.iter().filter_map(|copy| copy.slice.as_ref()).flatten() {
-            if made.insert(op) {
+            if emitted.insert(op) {
                 self.clone_op(op, &mut map);
                 let new = *self.out.last().expect("an op was written");
                 forget_order(&mut self.body.ops[new].kind);
@@ -662,10 +665,10 @@ impl LoopRewriter<'_> {
         for (old, new) in node.results.iter().zip(self.body.ops[new].results.clone()) {
             map.insert(*old, new);
         }
-        self.marks.repeat(op, new);
-        let staged_buffers: BTreeSet<Buffer> =
+        self.marks.copy_marks(op, new);
+        let copied_buffers: BTreeSet<Buffer> =
             self.plan.copies.iter().chain(&self.plan.tma_copies).map(|copy| copy.buffer).collect();
-        if touches(&self.body.ops[new].kind).iter().any(|touch| staged_buffers.contains(&touch.buffer())) {
+        if touches(&self.body.ops[new].kind).iter().any(|touch| copied_buffers.contains(&touch.buffer())) {
             self.marks.iterations.insert(new, 0);
         }
         self.out.push(new);
@@ -741,10 +744,10 @@ impl LoopRewriter<'_> {
         let next = self.add(stage, one, &scalar(Scalar::I32));
         let end = self.number(depth);
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
-        let around = self.core(Core::Compare { kind, lhs: next, rhs: end }, scalar(Scalar::I1));
+        let wraps = self.core(Core::Compare { kind, lhs: next, rhs: end }, scalar(Scalar::I1));
         let first = self.number(0);
         let yes = if common::fault_injected("sched.around") { next } else { first };
-        self.core(Core::Select { cond: around, yes, no: next }, scalar(Scalar::I32))
+        self.core(Core::Select { cond: wraps, yes, no: next }, scalar(Scalar::I32))
     }
 }
 
@@ -780,7 +783,7 @@ fn set_stages(op: &mut Op, stage: impl Fn(Buffer, Option<Value>) -> Option<Value
     }
 }
 
-/// Drops the token of a load or copy. The dependence graph has already checked that the token orders it only after loads.
+/// Drops the token of a load or copy. The dependence graph has already checked that the token orders the access only after loads.
 pub(crate) fn forget_order(op: &mut Op) {
     use tileas::Op::{Copy, CopyView, Load, LoadView, TmaLoad};
     if let Op::Core(

@@ -1,14 +1,15 @@
-//! Writes the steps of the pipelines that TMA copies fill.
+//! Writes the pipeline ops (acquire, commit, wait, release) of the pipelines that TMA copies fill.
 //!
-//! A stage is filled for a later iteration either at the start of an iteration or during its first `wgmma`. The issuing thread
-//! then delays no other thread. Copies that do not run ahead are issued at the position of the first copy of their group.
+//! A stage is filled for a later iteration at the start of an iteration or during its first `wgmma`. At these positions no other
+//! thread waits for the issuing thread. Copies that do not run ahead are issued at the position of the first copy of their group.
 //!
-//! A stage is waited for before the first read of one of its buffers. It is released at the end of the iteration, or of the
+//! Threads wait for a stage before the first read of one of its buffers. They release it at the end of the iteration, or of the
 //! next iteration if an MMA in flight still reads it. Operands of tensor memory MMAs, and buffers filled in alternation, are
 //! released after their last reader.
 //!
-//! Data that goes through a pipeline needs no barrier. If the memory of the stages had another use before the loop, a fence and
-//! a CTA barrier end that use. With a producer warp, a fence and a signal-only pipeline that all threads fill end it instead.
+//! Data that goes through a pipeline needs no barrier. If other buffers used the memory of the stages before the loop, a fence
+//! and a CTA barrier precede the first fill. With a producer warp there is no CTA barrier: after the fence, all threads signal
+//! the producer through a pipeline without buffers.
 
 use super::{Copy, LoopFrame, LoopRewriter, Map, StagePhase, scalar};
 use crate::tma_pipelines::Group;
@@ -23,12 +24,12 @@ use tileas::Buffer;
 use tileas::effects::Proxy;
 
 impl LoopRewriter<'_> {
-    /// Ends earlier uses of the stages' memory and makes them visible to the async proxy. Signals the producer warp, if there
-    /// is one.
+    /// Makes the memory of the stages available to TMA: waits until all threads have finished their earlier uses of it, and makes
+    /// those uses visible to the async proxy. If there is a producer warp, the threads signal it instead of waiting.
     pub(super) fn acquire_memory(&mut self) {
-        if self.plan.had_before {
+        if self.plan.memory_used_before {
             self.append(Op::AsyncFence {}, []);
-            // With a signal the producer itself waits for all threads.
+            // A signalled producer waits for all threads itself.
             if self.plan.signalled_by.is_none() {
                 self.append(Op::Barrier { id: 0, threads: self.threads }, []);
             }
@@ -50,54 +51,55 @@ impl LoopRewriter<'_> {
     }
 
     /// Positions at which the loop starts in each pipeline: the stage and phase to read.
-    pub(super) fn first_lanes(&mut self) -> Vec<StagePhase> {
-        self.pipelines().into_iter().map(|_| self.lane([0, 0])).collect()
+    pub(super) fn first_positions(&mut self) -> Vec<StagePhase> {
+        self.pipelines().into_iter().map(|_| self.position([0, 0])).collect()
     }
 
     /// Positions of all groups in an iteration that starts at `starts`: each group takes the stage after that of the previous
     /// group.
-    pub(super) fn lanes_of_groups(&mut self, starts: &[StagePhase]) -> Vec<StagePhase> {
+    pub(super) fn positions_of_groups(&mut self, starts: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
         let mut now: BTreeMap<Pipeline, StagePhase> = BTreeMap::new();
-        for (at, lane) in self.pipelines().into_iter().zip(starts) {
-            now.insert(plan.groups[at].pipeline, *lane);
+        for (at, position) in self.pipelines().into_iter().zip(starts) {
+            now.insert(plan.groups[at].pipeline, *position);
         }
-        let mut lanes: Vec<StagePhase> = Vec::new();
+        let mut positions: Vec<StagePhase> = Vec::new();
         for (at, group) in plan.groups.iter().enumerate() {
-            let lane = match plan.groups[..at].iter().rposition(|before| before.pipeline == group.pipeline) {
-                Some(before) => self.further(lanes[before], 1, group.depth),
+            let position = match plan.groups[..at].iter().rposition(|before| before.pipeline == group.pipeline) {
+                Some(before) => self.advanced(positions[before], 1, group.depth),
                 None => now[&group.pipeline],
             };
-            lanes.push(lane);
+            positions.push(position);
         }
-        lanes
+        positions
     }
 
-    /// Positions at which the next iteration starts.
-    pub(super) fn next_lanes(&mut self, lanes: &[StagePhase]) -> Vec<StagePhase> {
+    /// Positions at which the next iteration starts, one per pipeline.
+    pub(super) fn next_positions(&mut self, positions: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
         let last = |pipeline: Pipeline| {
             plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("each pipeline has a group")
         };
         let ends: Vec<usize> = self.pipelines().into_iter().map(|first| last(plan.groups[first].pipeline)).collect();
-        ends.into_iter().map(|at| self.further(lanes[at], 1, plan.groups[at].depth)).collect()
+        ends.into_iter().map(|at| self.advanced(positions[at], 1, plan.groups[at].depth)).collect()
     }
 
-    pub(super) fn lane(&mut self, place: [u32; 2]) -> StagePhase {
+    pub(super) fn position(&mut self, place: [u32; 2]) -> StagePhase {
         let [stage, phase] = place.map(|number| self.number(number));
         StagePhase { stage, phase }
     }
 
     /// The starting positions of a nested loop, whose outer loops carry them from one iteration to the next. Empty for an
     /// outermost loop.
-    pub(super) fn carried_lanes(&mut self) -> Vec<StagePhase> {
-        let Some(&outermost) = self.around.first() else { return Vec::new() };
+    pub(super) fn carried_positions(&mut self) -> Vec<StagePhase> {
+        let Some(&outermost) = self.enclosing_loops.first() else { return Vec::new() };
         let outer = std::mem::take(&mut self.out);
-        let mut places: Vec<Value> = self.first_lanes().into_iter().flat_map(|lane| [lane.stage, lane.phase]).collect();
+        let mut places: Vec<Value> =
+            self.first_positions().into_iter().flat_map(|position| [position.stage, position.phase]).collect();
         let zeros = std::mem::replace(&mut self.out, outer);
         let (block, at) = self.place_of(outermost);
         self.body.blocks[block].ops.splice(at..at, zeros);
-        for op in self.around.clone() {
+        for op in self.enclosing_loops.clone() {
             let Op::Core(tileas::Op::Core(Core::For { init, body: region, .. })) = &mut self.body.ops[op].kind else {
                 unreachable!("only `for` loops are around")
             };
@@ -106,13 +108,13 @@ impl LoopRewriter<'_> {
             let block = self.body.block_of(region);
             places.iter_mut().for_each(|place| *place = self.body.add_argument(block, scalar(Scalar::I32)));
         }
-        places.chunks(2).map(|lane| StagePhase { stage: lane[0], phase: lane[1] }).collect()
+        places.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect()
     }
 
     /// Makes the outer loops continue with the positions at which this loop ends.
     pub(super) fn forward_positions(&mut self, places: &[Value]) {
         let mut places = places.to_vec();
-        for op in self.around.clone().into_iter().rev() {
+        for op in self.enclosing_loops.clone().into_iter().rev() {
             let Some(Core::For { body: region, .. }) = self.body.ops[op].kind.core() else {
                 unreachable!("only `for` loops are around")
             };
@@ -128,36 +130,37 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Makes a later loop that fills the same stages start where this loop ends. The later loop has already been written.
-    pub(super) fn continue_after(&mut self, places: &[Value], lanes: &[StagePhase]) {
-        if !self.around.is_empty() {
+    /// Makes a later loop that fills the same stages start at the position where this loop ends. The later loop has already been
+    /// written.
+    pub(super) fn continue_after(&mut self, places: &[Value], positions: &[StagePhase]) {
+        if !self.enclosing_loops.is_empty() {
             return;
         }
-        for ((at, own), place) in self.pipelines().into_iter().zip(lanes).zip(places.chunks(2)) {
-            if let Some(later) = self.begins.insert(self.plan.groups[at].pipeline, *own) {
+        for ((at, own), place) in self.pipelines().into_iter().zip(positions).zip(places.chunks(2)) {
+            if let Some(later) = self.starts.insert(self.plan.groups[at].pipeline, *own) {
                 self.body.replace_uses(later.stage, place[0]);
                 self.body.replace_uses(later.phase, place[1]);
             }
         }
     }
 
-    /// Returns the position `steps` stages further, for fewer steps than there are stages.
-    pub(super) fn further(&mut self, StagePhase { stage, phase }: StagePhase, steps: u32, depth: u32) -> StagePhase {
+    /// Returns the position `stages` stages further. `stages` is less than the depth.
+    pub(super) fn advanced(&mut self, StagePhase { stage, phase }: StagePhase, stages: u32, depth: u32) -> StagePhase {
         let number = scalar(Scalar::I32);
-        let [step, depth, one, first] = [steps, depth, 1, 0].map(|value| self.number(value));
-        let next = self.add(stage, step, &number);
+        let [stages_value, depth, one, first] = [stages, depth, 1, 0].map(|value| self.number(value));
+        let next = self.add(stage, stages_value, &number);
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
-        let inside = self.core(Core::Compare { kind, lhs: next, rhs: depth }, scalar(Scalar::I1));
-        let around = match steps {
+        let no_wrap = self.core(Core::Compare { kind, lhs: next, rhs: depth }, scalar(Scalar::I1));
+        let wrapped = match stages {
             1 => first,
             _ => self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, next, depth, &number),
         };
-        let other = self.binary(Binary::Xor, phase, one, &number);
-        let stage = self.core(Core::Select { cond: inside, yes: next, no: around }, number.clone());
-        StagePhase { stage, phase: self.core(Core::Select { cond: inside, yes: phase, no: other }, number) }
+        let next_phase = self.binary(Binary::Xor, phase, one, &number);
+        let stage = self.core(Core::Select { cond: no_wrap, yes: next, no: wrapped }, number.clone());
+        StagePhase { stage, phase: self.core(Core::Select { cond: no_wrap, yes: phase, no: next_phase }, number) }
     }
 
-    /// Fills a stage for the iteration with that index.
+    /// Fills a stage for the iteration with this index.
     pub(super) fn fill(
         &mut self,
         frame: &LoopFrame,
@@ -180,13 +183,13 @@ impl LoopRewriter<'_> {
         self.append(Op::PipelineCommit { pipeline: group.pipeline, stage }, []);
     }
 
-    /// Fills the group to which a copy belongs, once per iteration, if the iteration that needs the data exists.
+    /// Fills the group to which a copy belongs, at most once per iteration, if the iteration that needs the data exists.
     pub(super) fn scheduled_fill(
         &mut self,
         frame: &LoopFrame,
         op: OpId,
         counter: Value,
-        lanes: &[StagePhase],
+        positions: &[StagePhase],
         filled: &mut BTreeSet<usize>,
         map: &Map,
     ) {
@@ -195,15 +198,15 @@ impl LoopRewriter<'_> {
         if !filled.insert(at) {
             return;
         }
-        let (group, lane) = (&plan.groups[at], lanes[at]);
+        let (group, position) = (&plan.groups[at], positions[at]);
         if group.ahead == 0 {
-            return self.fill(frame, group, counter, lane, 0, map);
+            return self.fill(frame, group, counter, position, 0, map);
         }
         let distance = frame.distances[&group.ahead];
-        let exists = self.more_than(frame, distance, counter);
+        let exists = self.iteration_exists(frame, distance, counter);
         self.guarded(exists, |rewriter| {
             let index = rewriter.add(counter, distance, &frame.index.clone());
-            let place = rewriter.further(lane, group.ahead, group.depth);
+            let place = rewriter.advanced(position, group.ahead, group.depth);
             rewriter.fill(frame, group, index, place, group.ahead as i32, map);
         });
     }
@@ -213,63 +216,64 @@ impl LoopRewriter<'_> {
         &mut self,
         frame: &LoopFrame,
         counter: Value,
-        lanes: &[StagePhase],
+        positions: &[StagePhase],
         filled: &mut BTreeSet<usize>,
         map: &Map,
     ) {
         let plan = self.plan;
         for group in plan.groups.iter().filter(|group| group.ahead > 0) {
-            self.scheduled_fill(frame, group.copies[0].0, counter, lanes, filled, map);
+            self.scheduled_fill(frame, group.copies[0].0, counter, positions, filled, map);
         }
     }
 
-    /// Returns whether a read at this position, after these groups were filled, reads the group's data. Of groups that fill one
-    /// buffer in alternation it reads the last one filled.
+    /// Returns whether a read at this position, after the groups in `filled`, reads the data of group `at`. Of the groups that
+    /// fill one buffer in alternation, it reads the last one filled.
     fn is_current(&self, at: usize, filled: &BTreeSet<usize>) -> bool {
         let groups = &self.plan.groups;
         !groups[at].alternating || filled.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)
     }
 
     /// Waits for the stages of the buffers that an op reads, once per iteration.
-    pub(super) fn take_stages(
+    pub(super) fn wait_for_stages(
         &mut self,
         read: &[Buffer],
-        lanes: &[StagePhase],
+        positions: &[StagePhase],
         filled: &BTreeSet<usize>,
-        taken: &mut BTreeSet<usize>,
+        waited: &mut BTreeSet<usize>,
     ) {
         let plan = self.plan;
-        for (at, (group, lane)) in plan.groups.iter().zip(lanes).enumerate() {
+        for (at, (group, position)) in plan.groups.iter().zip(positions).enumerate() {
             if !self.is_current(at, filled) {
                 continue;
             }
-            if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && taken.insert(at) {
-                let stage = (group.depth > 1).then_some(lane.stage);
-                self.append(Op::PipelineWait { pipeline: group.pipeline, stage, phase: lane.phase }, []);
+            if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && waited.insert(at) {
+                let stage = (group.depth > 1).then_some(position.stage);
+                self.append(Op::PipelineWait { pipeline: group.pipeline, stage, phase: position.phase }, []);
             }
         }
     }
 
     /// Records the stages that the next op reads.
-    pub(super) fn read_stages(&mut self, lanes: &[StagePhase], filled: &BTreeSet<usize>) {
-        for (at, (group, lane)) in self.plan.groups.iter().zip(lanes).enumerate() {
+    pub(super) fn record_read_stages(&mut self, positions: &[StagePhase], filled: &BTreeSet<usize>) {
+        for (at, (group, position)) in self.plan.groups.iter().zip(positions).enumerate() {
             if group.depth > 1 && self.is_current(at, filled) {
-                self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, lane.stage)));
+                self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, position.stage)));
             }
         }
     }
 
     /// Releases stages after the last op that reads them, unless the end of the iteration releases them.
-    pub(super) fn leave_after(&mut self, op: OpId, lanes: &[StagePhase]) {
+    pub(super) fn release_after(&mut self, op: OpId, positions: &[StagePhase]) {
         let plan = self.plan;
-        let done = plan.groups.iter().zip(lanes);
-        let done = done.filter(|(group, _)| self.is_left_early(group) && self.last_reader(group) == Some(op));
-        for (group, lane) in done.collect::<Vec<_>>() {
-            self.release(group, lane.stage);
+        let done = plan.groups.iter().zip(positions);
+        let done = done.filter(|(group, _)| self.is_released_early(group) && self.last_reader(group) == Some(op));
+        for (group, position) in done.collect::<Vec<_>>() {
+            self.release(group, position.stage);
         }
     }
 
-    fn is_left_early(&self, group: &Group) -> bool {
+    /// Returns whether a group's stage is released after its last reader, before the end of the iteration.
+    fn is_released_early(&self, group: &Group) -> bool {
         let alternates = || self.plan.groups.iter().any(|other| group.alternates_with(other));
         let is_read_here = || !self.is_in_flight(group) && self.last_reader(group).is_some();
         group.drain == Drain::Mma || group.alternating || alternates() && is_read_here()
@@ -290,26 +294,26 @@ impl LoopRewriter<'_> {
         order[from..].iter().take_while(|op| !filled_later(op)).filter(reads).last().copied()
     }
 
-    /// Releases the remaining stages at the end of an iteration.
-    pub(super) fn leave_stages(&mut self, frame: &LoopFrame, lower: Value, counter: Value, lanes: &[StagePhase]) {
+    /// Releases the stages that have not been released early, at the end of an iteration.
+    pub(super) fn release_at_iteration_end(&mut self, frame: &LoopFrame, lower: Value, counter: Value, positions: &[StagePhase]) {
         let plan = self.plan;
-        for (group, lane) in plan.groups.iter().zip(lanes) {
-            if self.is_left_early(group) {
+        for (group, position) in plan.groups.iter().zip(positions) {
+            if self.is_released_early(group) {
                 continue;
             }
             if !self.is_in_flight(group) {
-                self.release(group, lane.stage);
+                self.release(group, position.stage);
                 continue;
             }
             let later = self.less(frame, lower, counter);
             self.guarded(later, |rewriter| {
-                let before = rewriter.stage_before(lane.stage, group.depth);
+                let before = rewriter.stage_before(position.stage, group.depth);
                 rewriter.release(group, before);
             });
         }
     }
 
-    /// Releases after the loop the stages that its last MMAs in flight have read. `places` are the positions at which the loop
+    /// Releases, after the loop, the stages that its last MMAs in flight have read. `places` are the positions at which the loop
     /// ends.
     pub(super) fn release_last(&mut self, frame: &LoopFrame, lower: Value, places: &[Value]) {
         let plan = self.plan;
@@ -326,13 +330,14 @@ impl LoopRewriter<'_> {
         }
     }
 
+    /// Returns whether an MMA that stays in flight reads the group's buffers.
     fn is_in_flight(&self, group: &Group) -> bool {
         let mut mmas = self.plan.in_flight.iter();
         mmas.any(|mma| group.copies.iter().any(|(_, buffer)| mma.reads.contains(buffer)))
     }
 
-    /// Releases a stage. After generic-proxy reads a fence must come first, because TMA overwrites the stage through the async
-    /// proxy.
+    /// Releases a stage. After reads through the generic proxy a fence must come first, because TMA overwrites the stage through
+    /// the async proxy.
     fn release(&mut self, group: &Group, stage: Value) {
         let reads = |buffer: &Buffer| {
             self.plan.order.iter().any(|op| {

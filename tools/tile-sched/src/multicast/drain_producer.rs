@@ -1,5 +1,5 @@
-//! Purpose: write the end of the producer warp of a multicast pipeline, which waits until every stage has been released once
-//! more.
+//! Purpose: append a tail to the producer warp of a multicast pipeline. In the tail the warp acquires every stage once more, so
+//! it waits until the consumers have released all stages.
 //! Requires: loops that carry the pipeline position (stage and phase).
 //! Establishes: when the producer exits, no MMA of a peer CTA still has to release a stage of this CTA.
 //! Preserves: the order of all existing ops.
@@ -25,37 +25,38 @@ struct PipelinePosition {
 pub(crate) fn write(function: &mut Function, pipeline: Pipeline) -> Option<()> {
     let body = &function.body;
     let producer = function.attrs.pipelines[pipeline].producer;
-    let own = |op: &OpId| match body.ops[*op].kind {
+    let producer_block = |op: &OpId| match body.ops[*op].kind {
         Op::WarpRole { role: warp_role, body: region } if warp_role == producer => Some(body.block_of(region)),
         _ => None,
     };
     let entry = function.entry();
-    let block = body.blocks[entry].ops.iter().find_map(own).unwrap_or(entry);
-    let (last, place) = body.blocks[block].ops.iter().rev().find_map(|op| Some((*op, place(body, *op, pipeline)?)))?;
+    let block = body.blocks[entry].ops.iter().find_map(producer_block).unwrap_or(entry);
+    let (last, position) =
+        body.blocks[block].ops.iter().rev().find_map(|op| Some((*op, carried_position(body, *op, pipeline)?)))?;
     let results = &body.ops[last].results;
-    let (stage, phase) = (place.stage.map(|at| results[at]), results[place.phase]);
+    let (stage, phase) = (position.stage.map(|at| results[at]), results[position.phase]);
     let depth = function.attrs.pipelines[pipeline].depth;
     let ops = std::mem::take(&mut function.body.blocks[block].ops);
     let (end, others) = ops.split_last().expect("a body ends in a return");
     let mut writer = TailWriter { body: &mut function.body, out: others.to_vec(), loc: function.loc };
-    writer.tail(pipeline, depth, stage, phase);
+    writer.acquire_all_stages(pipeline, depth, stage, phase);
     writer.out.push(*end);
     function.body.blocks[block].ops = writer.out;
     Some(())
 }
 
 /// Returns the pipeline position that a loop carries, if the loop fills the pipeline.
-fn place(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Option<PipelinePosition> {
+fn carried_position(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Option<PipelinePosition> {
     let Some(Core::For { body: region, .. }) = body.ops[op].kind.core() else { return None };
     let block = &body.blocks[body.block_of(*region)];
     let carried = |value: Value| block.args.get(1..)?.iter().position(|arg| *arg == value);
     block.ops.iter().find_map(|inner| match &body.ops[*inner].kind {
-        Op::PipelineAcquire { pipeline: own, stage, phase } if *own == pipeline => {
+        Op::PipelineAcquire { pipeline: other, stage, phase } if *other == pipeline => {
             let stage = stage.map(|stage| carried(stage).ok_or(())).transpose().ok()?;
             Some(PipelinePosition { stage, phase: carried(*phase)? })
         }
         kind => {
-            let inner = place(body, *inner, pipeline)?;
+            let inner = carried_position(body, *inner, pipeline)?;
             let Some(Core::For { init, .. }) = kind.core() else { return None };
             let stage = inner.stage.map(|at| carried(init[at]).ok_or(())).transpose().ok()?;
             Some(PipelinePosition { stage, phase: carried(init[inner.phase])? })
@@ -71,27 +72,27 @@ struct TailWriter<'a> {
 
 impl TailWriter<'_> {
     /// Acquires all stages, one after the other.
-    fn tail(&mut self, pipeline: Pipeline, depth: u32, stage: Option<Value>, phase: Value) {
+    fn acquire_all_stages(&mut self, pipeline: Pipeline, depth: u32, stage: Option<Value>, phase: Value) {
         let Some(stage) = stage else { return self.append(Op::PipelineAcquire { pipeline, stage: None, phase }) };
         let [zero, one, all] = [0, 1, depth].map(|number| self.number(number));
         let region = self.body.new_region();
         let block = self.body.new_block(region);
-        self.iteration(pipeline, block, all, one);
+        self.acquire_next_stage(pipeline, block, all, one);
         let kind = Core::For { lower: zero, upper: all, step: one, init: vec![stage, phase], unsigned: false, body: region };
-        let op = self.body.new_op(Op::Core(tileas::Op::Core(kind)), [number(), number()], self.loc);
+        let op = self.body.new_op(Op::Core(tileas::Op::Core(kind)), [i32_type(), i32_type()], self.loc);
         self.out.push(op);
     }
 
-    fn iteration(&mut self, pipeline: Pipeline, block: Block, all: Value, one: Value) {
-        let [_, stage, phase] = [(); 3].map(|()| self.body.add_argument(block, number()));
+    fn acquire_next_stage(&mut self, pipeline: Pipeline, block: Block, all: Value, one: Value) {
+        let [_, stage, phase] = [(); 3].map(|()| self.body.add_argument(block, i32_type()));
         let outer = std::mem::take(&mut self.out);
         self.append(Op::PipelineAcquire { pipeline, stage: Some(stage), phase });
-        let next = self.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: stage, rhs: one }, number());
+        let next = self.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: stage, rhs: one }, i32_type());
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
-        let around = self.core(Core::Compare { kind, lhs: next, rhs: all }, Type::Scalar(Elem::Scalar(Scalar::I1)));
-        let [first, other] = [self.number(0), self.core(Core::Binary { kind: Binary::Xor, lhs: phase, rhs: one }, number())];
-        let stage = self.core(Core::Select { cond: around, yes: first, no: next }, number());
-        let phase = self.core(Core::Select { cond: around, yes: other, no: phase }, number());
+        let wraps = self.core(Core::Compare { kind, lhs: next, rhs: all }, Type::Scalar(Elem::Scalar(Scalar::I1)));
+        let [first, next_phase] = [self.number(0), self.core(Core::Binary { kind: Binary::Xor, lhs: phase, rhs: one }, i32_type())];
+        let stage = self.core(Core::Select { cond: wraps, yes: first, no: next }, i32_type());
+        let phase = self.core(Core::Select { cond: wraps, yes: next_phase, no: phase }, i32_type());
         self.append(Op::Core(tileas::Op::Core(Core::Continue { values: vec![stage, phase] })));
         self.body.blocks[block].ops = std::mem::replace(&mut self.out, outer);
     }
@@ -106,10 +107,10 @@ impl TailWriter<'_> {
         self.body.result(op)
     }
     fn number(&mut self, value: u32) -> Value {
-        self.core(Core::Constant { value: Dense::Splat(value.into()) }, number())
+        self.core(Core::Constant { value: Dense::Splat(value.into()) }, i32_type())
     }
 }
 
-fn number() -> Type {
+fn i32_type() -> Type {
     Type::Scalar(Elem::Scalar(Scalar::I32))
 }

@@ -27,24 +27,24 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
         return Ok(());
     }
     match with_multicast(function, layouts, envelope.target()?) {
-        Ok((joined, message)) => {
-            *function = joined;
+        Ok((with_multicast_copies, message)) => {
+            *function = with_multicast_copies;
             if common::fault_injected("sched.multicast") {
-                let blocks = function.attrs.program.cluster.unwrap_or(1);
+                let ctas = function.attrs.program.cluster.unwrap_or(1);
                 let pipelines = function.attrs.pipelines.values_mut();
-                pipelines.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= blocks);
+                pipelines.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= ctas);
             }
             envelope.log.push(entry(function, Outcome::Passed, message));
             Ok(())
         }
         Err(_) if function.attrs.program.cta_pair && !requested => Ok(()),
-        Err(why) if requested => {
+        Err(reason) if requested => {
             let refused =
-                Diagnostic::unsupported("SC102", format!("--multicast: no TMA copy of the cluster can be multicast: {why}"));
+                Diagnostic::unsupported("SC102", format!("--multicast: no TMA copy of the cluster can be multicast: {reason}"));
             Err(refused.at_loc(&envelope.debug, function.loc))
         }
-        Err(why) => {
-            envelope.log.push(entry(function, Outcome::Missed, format!("no TMA copy of the cluster can be multicast: {why}")));
+        Err(reason) => {
+            envelope.log.push(entry(function, Outcome::Missed, format!("no TMA copy of the cluster can be multicast: {reason}")));
             Ok(())
         }
     }
@@ -64,55 +64,57 @@ fn with_multicast(
     if function.attrs.program.cta_pair {
         return Err("its CTAs form a pair".into());
     }
-    let mut joined = function.clone();
-    let (mut brought, mut others): (Vec<Buffer>, Vec<String>) = Default::default();
+    let mut with_multicast_copies = function.clone();
+    let (mut multicast_buffers, mut refusals): (Vec<Buffer>, Vec<String>) = Default::default();
     for pipeline in function.attrs.pipelines.ids() {
         for buffer in function.attrs.pipelines[pipeline].buffers.clone() {
-            match make_multicast(&mut joined, pipeline, buffer, target) {
-                Ok(()) => brought.push(buffer),
-                Err(why) if joined.attrs.pipelines[pipeline].fill == Fill::Tma => others.push(format!("{buffer}: {why}")),
+            match make_multicast(&mut with_multicast_copies, pipeline, buffer, target) {
+                Ok(()) => multicast_buffers.push(buffer),
+                Err(reason) if with_multicast_copies.attrs.pipelines[pipeline].fill == Fill::Tma => {
+                    refusals.push(format!("{buffer}: {reason}"))
+                }
                 Err(_) => {}
             }
         }
     }
-    if brought.is_empty() {
-        let why = if others.is_empty() { "it has no TMA copies".into() } else { others.join("; ") };
-        return Err(why);
+    if multicast_buffers.is_empty() {
+        let reason = if refusals.is_empty() { "it has no TMA copies".into() } else { refusals.join("; ") };
+        return Err(reason);
     }
-    drop_unused_maps(&mut joined);
-    for pipeline in joined.attrs.pipelines.ids().collect::<Vec<_>>() {
-        let empty = joined.attrs.draining_threads(&joined.attrs.pipelines[pipeline]);
-        joined.attrs.pipelines[pipeline].empty = empty;
-        if joined.attrs.ends_free(&joined.attrs.pipelines[pipeline]) {
-            drain_producer::write(&mut joined, pipeline)
+    drop_unused_maps(&mut with_multicast_copies);
+    for pipeline in with_multicast_copies.attrs.pipelines.ids().collect::<Vec<_>>() {
+        let empty = with_multicast_copies.attrs.draining_threads(&with_multicast_copies.attrs.pipelines[pipeline]);
+        with_multicast_copies.attrs.pipelines[pipeline].empty = empty;
+        if with_multicast_copies.attrs.needs_producer_tail(&with_multicast_copies.attrs.pipelines[pipeline]) {
+            drain_producer::write(&mut with_multicast_copies, pipeline)
                 .ok_or_else(|| format!("no loop carries the final position of {pipeline}"))?;
         }
     }
-    joined = base::text::compact(&joined);
-    if let Some(why) = hazard_checker::refusal(&joined, layouts) {
-        return Err(why);
+    with_multicast_copies = base::text::compact(&with_multicast_copies);
+    if let Some(reason) = hazard_checker::first_hazard(&with_multicast_copies, layouts) {
+        return Err(reason);
     }
     let list = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
-    let rest = if others.is_empty() { String::new() } else { format!("; not {}", others.join("; ")) };
-    Ok((joined, format!("the cluster's CTAs multicast {}{rest}", list(&brought))))
+    let refusals_text = if refusals.is_empty() { String::new() } else { format!("; not {}", refusals.join("; ")) };
+    Ok((with_multicast_copies, format!("the cluster's CTAs multicast {}{refusals_text}", list(&multicast_buffers))))
 }
 
-/// Makes the CTAs of a cluster fill one buffer together. If a tile has fewer TMA copies than there are CTAs, the copies are
-/// split first.
+/// Makes each CTA of a cluster issue a part of the copies into one buffer. If a tile has fewer TMA copies than there are CTAs,
+/// the copies are split first.
 fn make_multicast(
     function: &mut Function,
     pipeline: Pipeline,
     buffer: Buffer,
     target: Target,
 ) -> std::result::Result<(), &'static str> {
-    multicast::is_shared(function, &function.attrs.pipelines[pipeline], buffer, target)?;
+    multicast::check_copies(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let copies = multicast::copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
-    let single: Vec<(OpId, MapId)> = copies
+    let to_split: Vec<(OpId, MapId)> = copies
         .filter(|(_, view, map)| !multicast::tma_tiles(function, *view, *map).is_multiple_of(ranks))
         .map(|(op, _, map)| (op, map))
         .collect();
-    let parts: Vec<(OpId, Map)> = single
+    let parts: Vec<(OpId, Map)> = to_split
         .into_iter()
         .map(|(op, map)| Some((op, split_map(function, op, map, ranks)?)))
         .collect::<Option<_>>()
@@ -125,7 +127,7 @@ fn make_multicast(
             *map = part;
         }
     }
-    multicast::refused(function, &function.attrs.pipelines[pipeline], buffer, target)?;
+    multicast::check(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let info = &mut function.attrs.pipelines[pipeline];
     info.multicast.get_or_insert_default().push(buffer);
     // An arrival at a peer CTA's mbarrier is expensive, so one thread per warp arrives instead of every thread.
@@ -135,20 +137,20 @@ fn make_multicast(
     Ok(())
 }
 
-/// Returns the tensor map of a copy with smaller TMA tiles: a multiple of the number of CTAs, filling the buffer in the same
-/// layout.
+/// Returns the map of a copy with smaller TMA tiles. Their number is a multiple of the number of CTAs, and they fill the buffer
+/// in the same layout.
 fn split_map(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
     let Op::Core(tileas::Op::TmaLoad { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
     let Type::View(view) = function.body.ty(*copied) else { return None };
-    let whole = &function.attrs.program.maps[map];
+    let unsplit = &function.attrs.program.maps[map];
     let (mut extent, mut bytes, mut tma_copies) =
-        (whole.extent.clone(), whole.tile_bytes(), multicast::tma_tiles(function, *copied, map));
+        (unsplit.extent.clone(), unsplit.tile_bytes(), multicast::tma_tiles(function, *copied, map));
     while !tma_copies.is_multiple_of(ranks) {
-        extent = tma_tiles::halves(&extent, bytes, whole.swizzle)?;
+        extent = tma_tiles::halves(&extent, bytes, unsplit.swizzle)?;
         (bytes, tma_copies) = (bytes / 2, tma_copies * 2);
     }
-    let filled = tma_tiles::buffer(view, &extent, whole.swizzle)?;
-    (filled.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..whole.clone() })
+    let filled = tma_tiles::buffer(view, &extent, unsplit.swizzle)?;
+    (filled.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..unsplit.clone() })
 }
 
 /// Removes tensor maps that no op uses: each map is a kernel parameter.

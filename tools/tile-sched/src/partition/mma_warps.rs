@@ -1,8 +1,8 @@
-//! Decides whether two MMA warps issue the tensor memory MMAs. Never rewrites.
+//! Decides whether two MMA warps issue the tensor memory MMAs. Only analyses; rewrites nothing.
 //!
-//! One warp issues MMAs in order, so the first MMA of an iteration would come after the last one of the previous iteration. In
-//! attention threads compute an operand of that last MMA from the first one's accumulator, and would wait for it again. The
-//! loops may be materialized or not.
+//! One warp issues MMAs in order, so the first MMA of an iteration would come after the last MMA of the previous iteration. In
+//! attention, threads compute an operand of the last MMA from the accumulator of the first. With one warp, the first MMA of the
+//! next iteration would have to wait for these threads too. The loops may be materialized or not.
 
 use super::Why;
 use super::compute_warpgroups::ComputeGroups;
@@ -21,33 +21,34 @@ fn accumulators(op: &Op) -> Option<Buffer> {
     tileas::verify::Program::program(op).and_then(tileas::ping_pong::accumulators)
 }
 
-/// The MMA warp of each MMA, identified by its accumulator.
+/// Assigns an MMA warp to each MMA, identified by the MMA's accumulator.
 #[derive(Clone, Default)]
 pub(super) struct MmaWarps {
+    /// The accumulators of the second warp's MMAs.
     later: BTreeSet<Buffer>,
     /// The compute roles. If there are two, each has an MMA warp of its own.
     pub(super) groups: ComputeGroups,
 }
 
 impl MmaWarps {
-    /// Returns two MMA warps, or the reason one is enough. The first warp issues the MMAs that wait for no thread of their
-    /// iteration.
+    /// Returns two MMA warps, or the reason against two. The first warp issues the MMAs whose operands and accumulators no thread
+    /// stores in the same iteration. The second warp issues the other MMAs.
     pub(super) fn of(function: &Function) -> Result<MmaWarps, Why> {
-        let iterations = LoopMmas::of(function);
-        let late = iterations.mmas.iter().filter(|mma| !iterations.is_first(mma));
-        let lines = MmaWarps { later: late.map(|mma| mma.accumulators).collect(), groups: ComputeGroups::default() };
-        let first = |mma: &&LoopMma| !lines.later.contains(&mma.accumulators);
-        let ahead: Vec<&LoopMma> = iterations.mmas.iter().filter(first).collect();
-        if !ahead.iter().any(|mma| iterations.has_follower(mma)) {
+        let loop_mmas = LoopMmas::of(function);
+        let second_warp_mmas = loop_mmas.mmas.iter().filter(|mma| !loop_mmas.has_no_stored_operand(mma));
+        let warps = MmaWarps { later: second_warp_mmas.map(|mma| mma.accumulators).collect(), groups: ComputeGroups::default() };
+        let first = |mma: &&LoopMma| !warps.later.contains(&mma.accumulators);
+        let first_warp_mmas: Vec<&LoopMma> = loop_mmas.mmas.iter().filter(first).collect();
+        if !first_warp_mmas.iter().any(|mma| loop_mmas.has_follower(mma)) {
             return Err("no MMA of an iteration waits for an operand that threads compute from another MMA of the iteration".into());
         }
-        match ahead.iter().any(|mma| lines.meets(function, mma.accumulators)) {
+        match first_warp_mmas.iter().any(|mma| warps.operands_overlap(function, mma.accumulators)) {
             true => Err("operands share TMEM columns with the accumulators that would be computed meanwhile".into()),
-            false => Ok(lines),
+            false => Ok(warps),
         }
     }
 
-    /// Returns two MMA warps, one per compute role, or the reason there is one.
+    /// Returns two MMA warps, one per compute role, or the reason against two.
     pub(super) fn in_groups(function: &Function) -> Result<MmaWarps, Why> {
         Ok(MmaWarps { later: BTreeSet::new(), groups: ComputeGroups::of(function)? })
     }
@@ -64,36 +65,36 @@ impl MmaWarps {
     }
 
     /// Returns whether an operand of the second warp's MMAs shares columns with an accumulator of the first warp's.
-    fn meets(&self, function: &Function, accumulators: Buffer) -> bool {
+    fn operands_overlap(&self, function: &Function, accumulators: Buffer) -> bool {
         let is_placed = |buffer: Buffer| function.attrs.placements.get(buffer).is_some();
         let in_tensor_memory = |buffer: &Buffer| function.attrs.program.buffers[*buffer].space == Space::Tensor;
-        let late = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op].kind);
+        let kinds = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op].kind);
         let mut read =
-            late.filter(|op| tmem_pipelines::is_mma(op) && self.of_mma(op) > 0).flat_map(tmem_pipelines::operands).flatten();
+            kinds.filter(|op| tmem_pipelines::is_mma(op) && self.of_mma(op) > 0).flat_map(tmem_pipelines::operands).flatten();
         read.any(|operand| {
             is_placed(operand) && in_tensor_memory(&operand) && tmem_alloc::may_meet(function, accumulators, operand)
         })
     }
 }
 
-/// A tensor memory MMA and its loop body.
+/// A tensor memory MMA in a loop, and its loop body.
 struct LoopMma {
     accumulators: Buffer,
     operands: BTreeSet<Buffer>,
     block: Block,
 }
 
-/// The tensor memory accesses of loop iterations, and the operands that threads store there, by loop body.
+/// The tensor memory MMAs of loops, and the MMA operands that threads store there.
 struct LoopMmas {
     mmas: Vec<LoopMma>,
-    /// The operands that threads store in an iteration, with the accumulators from which they compute them.
+    /// For each operand that threads store in an iteration, the accumulators from which they compute it.
     stored: BTreeMap<(Block, Buffer), BTreeSet<Buffer>>,
 }
 
 impl LoopMmas {
     fn of(function: &Function) -> LoopMmas {
         let (body, blocks) = (&function.body, function.body.op_blocks());
-        let mut iterations = LoopMmas { mmas: Vec::new(), stored: BTreeMap::new() };
+        let mut loop_mmas = LoopMmas { mmas: Vec::new(), stored: BTreeMap::new() };
         for op in body.walk(function.region) {
             let (kind, Some(block)) = (&body.ops[op].kind, blocks[op.0 as usize]) else { continue };
             if block == function.entry() {
@@ -101,7 +102,7 @@ impl LoopMmas {
             }
             if let Some(accumulators) = accumulators(kind) {
                 let operands = tmem_pipelines::operands(kind).into_iter().flatten().collect();
-                iterations.mmas.push(LoopMma { accumulators, operands, block });
+                loop_mmas.mmas.push(LoopMma { accumulators, operands, block });
             }
             if let Op::Core(
                 tileas::Op::SharedStore { buffer, .. }
@@ -109,14 +110,14 @@ impl LoopMmas {
                 | tileas::Op::TmemScale { buffer, .. },
             ) = kind
             {
-                iterations.stored.entry((block, *buffer)).or_default().extend(loaded(function, op));
+                loop_mmas.stored.entry((block, *buffer)).or_default().extend(source_accumulators(function, op));
             }
         }
-        iterations
+        loop_mmas
     }
 
-    /// Returns whether an MMA waits for no thread of its iteration.
-    fn is_first(&self, mma: &LoopMma) -> bool {
+    /// Returns whether no thread stores an operand or the accumulator of an MMA in the MMA's iteration.
+    fn has_no_stored_operand(&self, mma: &LoopMma) -> bool {
         !mma.operands.iter().chain([&mma.accumulators]).any(|buffer| self.stored.contains_key(&(mma.block, *buffer)))
     }
 
@@ -132,7 +133,7 @@ impl LoopMmas {
 }
 
 /// The TMEM accumulators from which an op computes, directly or through shared memory.
-fn loaded(function: &Function, op: OpId) -> BTreeSet<Buffer> {
+fn source_accumulators(function: &Function, op: OpId) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (mut accumulators, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);
     while let Some(op) = work.pop() {

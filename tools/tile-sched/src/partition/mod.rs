@@ -36,10 +36,11 @@ use tileas::layout::{Layout, LayoutId};
 /// The reason a function keeps a single role.
 pub(crate) type Why = String;
 
-/// Whether two roles issue the tensor memory MMAs, or the reason one is enough.
+/// `Ok` if two warp roles issue the tensor memory MMAs. Otherwise the reason why only one does.
 pub(crate) type Overlap = Result<(), Why>;
 
-/// A function split into roles, with the layouts of its module and its own.
+/// A function split into roles, the layouts of its module extended by those that the roles need, and the result for two MMA
+/// warps.
 pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>, Overlap), Why>;
 
 /// Whether a feature, such as a producer warp, is off, automatic or forced.
@@ -77,19 +78,19 @@ pub(crate) fn check(function: &Function) -> Result<(), Why> {
     op_roles::check(function)
 }
 
-/// The ops during which one of two compute roles has the special function units to itself, with the role of each; empty for one
-/// compute role.
+/// The ops during which one of two compute roles has the special function units to itself, with the index of that role. Empty for
+/// one compute role.
 pub(crate) fn alternating_pairs(function: &Function) -> BTreeMap<Op, usize> {
     ComputeGroups::of(function).map(|groups| groups.alternating_pairs(function)).unwrap_or_default()
 }
 
-/// The remark about a function, already split if possible.
+/// The remark about a function: its roles if it has been split, or the reason against the split.
 pub(crate) fn remark(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
     let has = |role: RoleKind| function.attrs.warp_roles.values().any(|info| info.name == role.name());
     let mmas = match divided {
         _ if !has(RoleKind::Mma(0)) => String::new(),
         _ if has(RoleKind::Compute(1)) => "; two compute roles alternate, each with an MMA warp of its own".into(),
-        Ok(Err(why)) => format!("; one warp role issues the tensor memory MMAs, not two: {why}"),
+        Ok(Err(reason)) => format!("; one warp role issues the tensor memory MMAs, not two: {reason}"),
         _ => {
             "; two warp roles issue the tensor memory MMAs: the first MMAs of an iteration run during the previous iteration".into()
         }
@@ -97,14 +98,14 @@ pub(crate) fn remark(function: &Function, divided: Result<&Overlap, &Why>) -> Lo
     let stores = if has(RoleKind::Store) { ", and so do TMA stores" } else { "" };
     let (outcome, message) = match divided {
         Ok(_) => (Outcome::Passed, format!("TMA copies have a warp role of their own{stores}{mmas}")),
-        Err(why) => (Outcome::Declined, format!("TMA copies have no warp role of their own: {why}")),
+        Err(reason) => (Outcome::Declined, format!("TMA copies have no warp role of their own: {reason}")),
     };
     let (pass, name, category) = ("materialize".into(), "Specialised".into(), Category::Other);
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
 
-/// Returns schedules that issue each TMA copy at the start of the iteration that needs it: a producer warp runs ahead by
-/// itself. Copies that fill a buffer in alternation keep their place.
+/// Returns schedules that issue each TMA copy at the start of the iteration that needs it. Reason: a producer warp runs ahead
+/// without a prefetch distance. Copies that fill a buffer in alternation keep their place.
 pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let mut all = tma_pipelines::schedules(function, schedules);
     for schedule in &mut all {
@@ -129,11 +130,17 @@ pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) 
     all
 }
 
-fn warp_assignment(function: &Function, lines: &MmaWarps, target: Target, choice: FeatureChoice) -> Result<WarpAssignment, Why> {
-    // The compute role could issue an alternating copy only after MMAs have read the previous one, so prefer a producer warp.
+fn warp_assignment(
+    function: &Function,
+    mma_warps: &MmaWarps,
+    target: Target,
+    choice: FeatureChoice,
+) -> Result<WarpAssignment, Why> {
+    // Without a producer warp, the compute role could issue an alternating copy only after MMAs have read the previous one. So
+    // split the function if possible, even if too few registers are left.
     let choice = if tma_pipelines::are_filled_alternately(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
-    let resident = alloc::resident(&function.attrs, target).min(blocks(function, target));
-    role_registers::warp_assignment(function, lines, resident, (target, choice))
+    let ctas = alloc::resident(&function.attrs, target).min(blocks(function, target));
+    role_registers::warp_assignment(function, mma_warps, ctas, (target, choice))
 }
 
 /// Assigns two MMA warps if that pays and the second one does not take registers that other roles need.
@@ -143,23 +150,23 @@ fn mma_warp_assignment(
     [choice, overlap]: [FeatureChoice; 2],
 ) -> Result<(WarpAssignment, MmaWarps, Overlap), Why> {
     let one = warp_assignment(function, &MmaWarps::default(), target, choice)?;
-    let lines = match overlap {
+    let mma_warps = match overlap {
         FeatureChoice::Never => Err("--overlap=off".into()),
         _ => MmaWarps::in_groups(function).or_else(|_| MmaWarps::of(function)),
     };
-    let two = lines.and_then(|lines| {
-        let two = warp_assignment(function, &lines, target, choice)?;
+    let two = mma_warps.and_then(|mma_warps| {
+        let two = warp_assignment(function, &mma_warps, target, choice)?;
         let pays = overlap == FeatureChoice::WherePossible || two.is_ample || !one.is_ample;
-        if pays { Ok((two, lines)) } else { Err("another warp leaves the other roles too few registers".into()) }
+        if pays { Ok((two, mma_warps)) } else { Err("another warp leaves the other roles too few registers".into()) }
     });
     Ok(match two {
-        Ok((two, lines)) => (two, lines, Ok(())),
-        Err(why) => (one, MmaWarps::default(), Err(why)),
+        Ok((two, mma_warps)) => (two, mma_warps, Ok(())),
+        Err(reason) => (one, MmaWarps::default(), Err(reason)),
     })
 }
 
-/// Returns the CTAs per SM for which registers suffice, at least the author's hint. With tensor memory MMAs the accumulators
-/// take no registers, so TMEM columns decide.
+/// Returns the CTAs per SM for which registers suffice, but at least the author's occupancy hint. With tensor memory MMAs the
+/// accumulators take no registers, so the number of TMEM columns decides.
 pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
     match tmem_pipelines::has_mma(function) {
         true => tmem_alloc::resident(function, target),
@@ -169,20 +176,20 @@ pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
 
 /// Checks that a producer warp can fill the stages without waiting for earlier uses of their memory.
 pub(crate) fn check_memory(function: &Function) -> Result<(), Why> {
-    let mut shared = tma_pipelines::after_others(function);
+    let mut reused = tma_pipelines::after_others(function);
     // In a nested loop the copies would have to wait in each iteration of the outer loop.
-    if shared.any(|block| tmem_pipelines::has_mma(function) || tma_pipelines::is_nested(function, block)) {
+    if reused.any(|block| tmem_pipelines::has_mma(function) || tma_pipelines::is_nested(function, block)) {
         return Err("the buffers that a loop fills share memory with ops before the loop".into());
     }
     Ok(())
 }
 
-/// Returns whether registers suffice for a producer warp in addition to the CTAs that fit in shared memory.
+/// Returns whether registers suffice for a producer warp at the occupancy that shared memory allows.
 pub(crate) fn has_warp_assignment(function: &Function, target: Target, choice: FeatureChoice) -> bool {
     warp_assignment(function, &MmaWarps::default(), target, choice).is_ok()
 }
 
-/// Returns whether threads have the registers that they need when this many CTAs are resident.
+/// Returns whether threads have the registers that they need if this many CTAs are resident.
 pub(crate) fn has_registers(function: &Function, blocks: u32, target: Target) -> bool {
     role_registers::warp_assignment(function, &MmaWarps::default(), blocks, (target, FeatureChoice::WherePossible))
         .is_ok_and(|warp_assignment| warp_assignment.is_ample)
@@ -195,9 +202,9 @@ pub(crate) fn run(
     target: Target,
     choice: [FeatureChoice; 2],
 ) -> Result<Overlap, Why> {
-    let (WarpAssignment { warp_roles: warp_assignment, resident, .. }, lines, overlap) =
+    let (WarpAssignment { warp_roles: warp_assignment, resident, .. }, mma_warps, overlap) =
         mma_warp_assignment(function, target, choice)?;
-    let roles = Roles::of(function, &lines);
+    let roles = Roles::of(function, &mma_warps);
     let slices: Vec<Slice> = warp_assignment.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
     slices.iter().filter(|slice| !slice.role().computes()).try_for_each(|slice| op_roles::is_scalar(&roles, slice))?;
     let pipelines = assigned_pipelines(&roles, &warp_assignment);
@@ -215,7 +222,8 @@ pub(crate) fn run(
     Ok(overlap)
 }
 
-/// Makes the roles that execute a pipeline's steps its producer and consumers.
+/// Records, for each pipeline, the roles that execute its ops as producer and consumers, and the arrival counts that follow from
+/// their threads.
 fn assigned_pipelines(roles: &Roles<'_>, warp_assignment: &[(RoleKind, WarpRoleInfo)]) -> Arena<Pipeline, PipelineInfo> {
     let warp_role = |role: &RoleKind| {
         let at = warp_assignment.iter().position(|(other, _)| other == role).expect("each role that has steps has warps");

@@ -1,4 +1,5 @@
-//! Assigns ops to warp roles. An op with side effects belongs to one role, chosen by its effect.
+//! Assigns ops to warp roles. An op with side effects belongs to one role, chosen by its effect. Every role that needs a pure op
+//! executes it.
 
 use super::Why;
 use super::mma_warps::MmaWarps;
@@ -14,11 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The purpose of a warp role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoleKind {
-    /// Every op that no other role executes; with two compute roles, the ops of one component.
+    /// Executes every op that no other role executes; with two compute roles, the ops of one connected component.
     Compute(usize),
     /// Issues TMA loads.
     Load,
-    /// Issues tensor memory MMAs. The second role's MMAs depend on those of the first, or belong to the second compute role.
+    /// Issues tensor memory MMAs. The MMAs of the second such role depend on those of the first, or belong to the second compute
+    /// role.
     Mma(usize),
     /// Issues TMA stores.
     Store,
@@ -47,19 +49,19 @@ impl RoleKind {
 /// The roles of each op of a function.
 pub(super) struct Roles<'a> {
     function: &'a Function,
-    lines: &'a MmaWarps,
+    mma_warps: &'a MmaWarps,
     /// The MMA warps whose MMAs access the buffers of a pipeline.
-    multiplying: BTreeMap<Pipeline, BTreeSet<usize>>,
+    mma_roles: BTreeMap<Pipeline, BTreeSet<usize>>,
     /// The compute roles that fill a pipeline, and those that drain it.
-    computing: [BTreeMap<Pipeline, BTreeSet<usize>>; 2],
-    /// The pipeline step that follows each fence. The role of the step also executes the fence.
+    compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2],
+    /// The pipeline op that follows each fence. The role of the pipeline op also executes the fence.
     fenced: BTreeMap<OpId, OpId>,
-    /// One-element loads that no op of the function overwrites: each role that needs one repeats it.
-    of_all: BTreeSet<OpId>,
+    /// One-element loads whose memory no op of the function overwrites. Each role that needs such a load repeats it.
+    repeated_loads: BTreeSet<OpId>,
 }
 
 impl<'a> Roles<'a> {
-    pub(super) fn of(function: &'a Function, lines: &'a MmaWarps) -> Roles<'a> {
+    pub(super) fn of(function: &'a Function, mma_warps: &'a MmaWarps) -> Roles<'a> {
         let body = &function.body;
         let all = body.walk(function.region);
         let mut before_writes = Order::new(function);
@@ -71,29 +73,29 @@ impl<'a> Roles<'a> {
                 .and_then(|access| access.token);
             token.into_iter().for_each(|token| before_writes.follow(token));
         }
-        let kept = |value: &Value| !before_writes.lost && !before_writes.seen.contains(value);
-        let of_all = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(kept);
-        let of_all = all.iter().copied().filter(of_all).collect();
-        let mut multiplying: BTreeMap<Pipeline, BTreeSet<usize>> = BTreeMap::new();
+        let is_never_overwritten = |value: &Value| !before_writes.lost && !before_writes.seen.contains(value);
+        let repeated_loads = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(is_never_overwritten);
+        let repeated_loads = all.iter().copied().filter(repeated_loads).collect();
+        let mut mma_roles: BTreeMap<Pipeline, BTreeSet<usize>> = BTreeMap::new();
         for kind in all.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_pipelines::is_mma(kind)) {
             for access in kind.effects().buffers {
                 let pipeline = function.attrs.pipeline_of(access.buffer).map(|(pipeline, _)| pipeline);
-                pipeline.into_iter().for_each(|pipeline| _ = multiplying.entry(pipeline).or_default().insert(lines.of_mma(kind)));
+                pipeline.into_iter().for_each(|pipeline| _ = mma_roles.entry(pipeline).or_default().insert(mma_warps.of_mma(kind)));
             }
         }
-        let mut computing: [BTreeMap<Pipeline, BTreeSet<usize>>; 2] = Default::default();
+        let mut compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2] = Default::default();
         for &op in &all {
             let kind = &body.ops[op].kind;
-            if tmem_pipelines::is_mma(kind) || tma_pipelines::filled(kind).is_some() || is_stored_by_another(function, kind) {
+            if tmem_pipelines::is_mma(kind) || tma_pipelines::filled(kind).is_some() || is_store_from_pipeline(function, kind) {
                 continue;
             }
             for access in kind.effects().buffers {
                 let Some((pipeline, info)) = function.attrs.pipeline_of(access.buffer) else { continue };
-                let proxy = usize::from(info.fill != Fill::Threads || !access.access_kind.writes());
-                computing[proxy].entry(pipeline).or_default().extend(lines.groups.of_op(op, kind));
+                let fill_or_drain = usize::from(info.fill != Fill::Threads || !access.access_kind.writes());
+                compute_roles[fill_or_drain].entry(pipeline).or_default().extend(mma_warps.groups.of_op(op, kind));
             }
         }
-        Roles { function, lines, multiplying, computing, fenced: fenced(function), of_all }
+        Roles { function, mma_warps, mma_roles, compute_roles, fenced: fenced(function), repeated_loads }
     }
 
     pub(super) fn function(&self) -> &'a Function {
@@ -116,12 +118,12 @@ impl<'a> Roles<'a> {
             Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => self.fills(*pipeline),
             Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => self.drains(*pipeline),
             _ if tma_pipelines::filled(kind).is_some() => vec![RoleKind::Load],
-            _ if tmem_pipelines::is_mma(kind) => vec![RoleKind::Mma(self.lines.of_mma(kind))],
-            _ if is_stored_by_another(self.function, kind) => vec![RoleKind::Store],
+            _ if tmem_pipelines::is_mma(kind) => vec![RoleKind::Mma(self.mma_warps.of_mma(kind))],
+            _ if is_store_from_pipeline(self.function, kind) => vec![RoleKind::Store],
             Op::AsyncFence {} if self.fenced.contains_key(&op) => self.roles(self.fenced[&op]),
-            _ if kind.is_pure() || self.of_all.contains(&op) => vec![],
+            _ if kind.is_pure() || self.repeated_loads.contains(&op) => vec![],
             _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => vec![],
-            _ => self.lines.groups.of_op(op, kind).into_iter().map(RoleKind::Compute).collect(),
+            _ => self.mma_warps.groups.of_op(op, kind).into_iter().map(RoleKind::Compute).collect(),
         }
     }
 
@@ -129,50 +131,50 @@ impl<'a> Roles<'a> {
     pub(super) fn fills(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         match self.function.attrs.pipelines[pipeline].fill {
             Fill::Tma => vec![RoleKind::Load],
-            Fill::Mma => self.multiplying(pipeline),
-            Fill::Threads | Fill::Copies => self.computing(pipeline, 0),
+            Fill::Mma => self.mma_roles(pipeline),
+            Fill::Threads | Fill::Copies => self.compute_roles(pipeline, 0),
         }
     }
 
-    /// The roles that release them or receive the signal.
+    /// The roles that drain the stages of a pipeline. For a signal-only pipeline, the roles that receive the signal.
     pub(super) fn drains(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         let info = &self.function.attrs.pipelines[pipeline];
         match info.drain {
             // The consumer of the ping-pong barrier is the other compute role.
-            Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.lines.groups.count() - 1)],
+            Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.mma_warps.groups.count() - 1)],
             _ if info.is_signal_only() => vec![RoleKind::Load],
-            Drain::Mma => self.multiplying(pipeline),
-            // Threads both fill and drain no other pipeline, so this one feeds TMA stores.
+            Drain::Mma => self.mma_roles(pipeline),
+            // Only pipelines that feed TMA stores are both filled and drained by threads.
             Drain::Threads | Drain::Warps if info.fill == Fill::Threads => vec![RoleKind::Store],
-            Drain::Threads | Drain::Warps => self.computing(pipeline, 1),
+            Drain::Threads | Drain::Warps => self.compute_roles(pipeline, 1),
         }
     }
 
     /// The compute roles that fill a pipeline (0) or drain it (1).
-    fn computing(&self, pipeline: Pipeline, proxy: usize) -> Vec<RoleKind> {
-        match self.computing[proxy].get(&pipeline) {
+    fn compute_roles(&self, pipeline: Pipeline, fill_or_drain: usize) -> Vec<RoleKind> {
+        match self.compute_roles[fill_or_drain].get(&pipeline) {
             Some(all) => all.iter().copied().map(RoleKind::Compute).collect(),
             None => vec![RoleKind::Compute(0)],
         }
     }
 
-    fn multiplying(&self, pipeline: Pipeline) -> Vec<RoleKind> {
-        let all = if common::fault_injected("sched.follower") { 1 } else { usize::MAX };
-        self.multiplying.get(&pipeline).into_iter().flatten().take(all).copied().map(RoleKind::Mma).collect()
+    fn mma_roles(&self, pipeline: Pipeline) -> Vec<RoleKind> {
+        let max_roles = if common::fault_injected("sched.follower") { 1 } else { usize::MAX };
+        self.mma_roles.get(&pipeline).into_iter().flatten().take(max_roles).copied().map(RoleKind::Mma).collect()
     }
 }
 
-/// The pipeline step directly after each fence.
+/// For each fence, the pipeline op directly after it.
 fn fenced(function: &Function) -> BTreeMap<OpId, OpId> {
     let body = &function.body;
-    let is_step = |op: OpId| matches!(body.ops[op].kind, Op::PipelineCommit { .. } | Op::PipelineRelease { .. });
+    let is_pipeline_op = |op: OpId| matches!(body.ops[op].kind, Op::PipelineCommit { .. } | Op::PipelineRelease { .. });
     let is_fence = |op: OpId| matches!(body.ops[op].kind, Op::AsyncFence {});
     let pairs = body.blocks.values().flat_map(|block| block.ops.windows(2));
-    pairs.filter(|pair| is_fence(pair[0]) && is_step(pair[1])).map(|pair| (pair[0], pair[1])).collect()
+    pairs.filter(|pair| is_fence(pair[0]) && is_pipeline_op(pair[1])).map(|pair| (pair[0], pair[1])).collect()
 }
 
 /// Returns whether an op is a TMA store from a pipeline's buffer.
-fn is_stored_by_another(function: &Function, op: &Op) -> bool {
+fn is_store_from_pipeline(function: &Function, op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::TmaStore { buffer, .. }) if function.attrs.pipeline_of(*buffer).is_some())
 }
 
@@ -209,44 +211,44 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
 pub(crate) struct Order<'a> {
     function: &'a Function,
     seen: BTreeSet<Value>,
-    /// The accesses ordered before.
+    /// The accesses that precede the followed tokens.
     pub(crate) accesses: BTreeSet<OpId>,
-    /// Whether one of them is not a load.
-    others: bool,
-    /// Whether a token comes from an op through which tokens are not followed.
+    /// Whether one of these accesses is not a load.
+    has_other_accesses: bool,
+    /// Whether a followed token comes from an op through which this analysis does not follow tokens.
     pub(crate) lost: bool,
 }
 
 impl<'a> Order<'a> {
     pub(crate) fn new(function: &'a Function) -> Order<'a> {
-        Order { function, seen: BTreeSet::new(), accesses: BTreeSet::new(), others: false, lost: false }
+        Order { function, seen: BTreeSet::new(), accesses: BTreeSet::new(), has_other_accesses: false, lost: false }
     }
 
     /// Returns whether only loads are ordered before a token's user.
     pub(crate) fn is_of_loads(function: &'a Function, token: Value) -> bool {
         let mut order = Order::new(function);
         order.follow(token);
-        !order.others && !order.lost
+        !order.has_other_accesses && !order.lost
     }
 
     pub(crate) fn follow(&mut self, token: Value) {
         let mut work = vec![token];
         while let Some(token) = work.pop() {
             if self.seen.insert(token) {
-                work.extend(self.from(token));
+                work.extend(self.source_tokens(token));
             }
         }
     }
 
     /// The tokens from which a token derives.
-    fn from(&mut self, token: Value) -> Vec<Value> {
+    fn source_tokens(&mut self, token: Value) -> Vec<Value> {
         let body = &self.function.body;
-        let around =
+        let owner =
             |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block));
         let (op, index) = match body.values[token].def {
             Def::Result { op, index } => (Some(op), index as usize),
             // A `for` has its counter, which is no token, as its first argument.
-            Def::Argument { block, index } => (around(block), (index as usize).saturating_sub(1)),
+            Def::Argument { block, index } => (owner(block), (index as usize).saturating_sub(1)),
         };
         let Some(op) = op else { return Vec::new() };
         let ended_with = |region: Region| {
@@ -270,14 +272,14 @@ impl<'a> Order<'a> {
             None => {
                 let access = kind.effects().global;
                 self.accesses.insert(op);
-                self.others |= access.is_none_or(|access| access.access_kind.writes() || access.order.scope.is_some());
+                self.has_other_accesses |= access.is_none_or(|access| access.access_kind.writes() || access.order.scope.is_some());
                 access.and_then(|access| access.token).into_iter().collect()
             }
         }
     }
 }
 
-/// Checks that a role which does not compute holds no tiles of several elements and reads no memory that another role writes.
+/// Checks that a role without threads' work holds no tiles of several elements, and reads no memory that another role writes.
 pub(super) fn is_scalar(roles: &Roles<'_>, slice: &Slice) -> Result<(), Why> {
     let body = &roles.function.body;
     for op in slice.ops() {

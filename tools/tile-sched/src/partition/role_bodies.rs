@@ -16,37 +16,41 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
     let nesting = RegionNesting::of(&function.body, function.region);
     let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
     let end = ops.pop().expect("a function returns at its end");
-    let shared = shared(function, &ops, slices);
-    let (top, own) = ops.into_iter().partition(|op| shared.contains(op));
-    let (mut top, own) = sink_past_loops(function, top, own);
+    let shared = shared_ops(function, &ops, slices);
+    let (entry_ops, role_ops) = ops.into_iter().partition(|op| shared.contains(op));
+    let (mut entry_ops, role_ops) = sink_past_loops(function, entry_ops, role_ops);
     for (warp_role, slice) in function.attrs.warp_roles.ids().zip(slices).collect::<Vec<_>>() {
         let region = function.body.new_region();
         let block = function.body.new_block(region);
         let warps = function.attrs.warp_roles[warp_role].warps;
-        let uniform = (!slice.role().computes()).then(|| uniform(layouts, warps));
+        let uniform = (!slice.role().computes()).then(|| uniform_layout(layouts, warps));
         let mut writer = BodyWriter { function, warp_role, slice, nesting: &nesting, uniform, map: BTreeMap::new() };
-        let mut body = writer.ops(&own);
-        body.push(writer.copied(end, |_| {}));
+        let mut body = writer.copy_ops(&role_ops);
+        body.push(writer.copy_whole_op(end, |_| {}));
         function.body.blocks[block].ops = body;
         let warp_role = Op::WarpRole { role: warp_role, body: region };
-        top.push(function.body.new_op(warp_role, [], function.loc));
+        entry_ops.push(function.body.new_op(warp_role, [], function.loc));
     }
-    top.push(end);
-    function.body.blocks[entry].ops = top;
+    entry_ops.push(end);
+    function.body.blocks[entry].ops = entry_ops;
     *function = base::text::compact(function);
 }
 
-/// The ops that compute scalars and views for several roles. Each role computes its own tokens and tiles.
-fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
+/// The ops whose scalars and views several roles need. Tokens and tiles are not shared: each role computes its own.
+fn shared_ops(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut shared = BTreeSet::new();
     let mut known: BTreeSet<Value> = function.params().iter().copied().collect();
     for &op in ops {
         let node = &body.ops[op];
         let several = slices.iter().filter(|slice| slice.executes(op)).count() > 1;
-        let plain = node.kind.is_pure() && node.kind.regions().is_empty();
-        let of_all = |value: &Value| !matches!(body.ty(*value), Type::Tile { .. } | Type::Token);
-        if several && plain && node.results.iter().all(of_all) && node.kind.operands().iter().all(|value| known.contains(value)) {
+        let is_plain = node.kind.is_pure() && node.kind.regions().is_empty();
+        let can_be_shared = |value: &Value| !matches!(body.ty(*value), Type::Tile { .. } | Type::Token);
+        if several
+            && is_plain
+            && node.results.iter().all(can_be_shared)
+            && node.kind.operands().iter().all(|value| known.contains(value))
+        {
             known.extend(node.results.iter().copied());
             shared.insert(op);
         }
@@ -54,22 +58,22 @@ fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId>
     shared
 }
 
-/// Moves shared ops whose results are first needed after a loop to their first use, in each role that needs them. Reason: the
-/// result would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns the shared ops
-/// and the others.
-fn sink_past_loops(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
+/// Moves shared ops whose results are first needed after a loop from the shared ops to their first use, in each role that needs
+/// them. Reason: the result would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns
+/// the shared ops and the ops of the roles.
+fn sink_past_loops(function: &Function, shared: Vec<OpId>, role_ops: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
     let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
-    let Some(first_loop) = own.iter().position(is_loop) else { return (shared, own) };
+    let Some(first_loop) = role_ops.iter().position(is_loop) else { return (shared, role_ops) };
     let mut needed: BTreeMap<Value, usize> = BTreeMap::new();
-    for (at, op) in own.iter().enumerate() {
+    for (at, op) in role_ops.iter().enumerate() {
         let regions = body.ops[*op].kind.regions();
         let inside = regions.into_iter().flat_map(|region| body.walk(region));
         for value in inside.chain([*op]).flat_map(|op| body.ops[op].kind.operands()) {
             needed.entry(value).or_insert(at);
         }
     }
-    let (mut early, mut late) = (Vec::new(), vec![Vec::new(); own.len()]);
+    let (mut early, mut late) = (Vec::new(), vec![Vec::new(); role_ops.len()]);
     // In reverse order the users of an op's results come before the op.
     for op in shared.into_iter().rev() {
         let node = &body.ops[op];
@@ -81,12 +85,12 @@ fn sink_past_loops(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (V
         if at > first_loop { late[at].push(op) } else { early.push(op) }
     }
     early.reverse();
-    let own = own.into_iter().zip(late).flat_map(|(op, late)| late.into_iter().rev().chain([op])).collect();
-    (early, own)
+    let role_ops = role_ops.into_iter().zip(late).flat_map(|(op, late)| late.into_iter().rev().chain([op])).collect();
+    (early, role_ops)
 }
 
 /// The layout of one element that all threads of some warps hold.
-fn uniform(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
+fn uniform_layout(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
     let layout = Layout::uniform(warps.checked_ilog2().unwrap_or(0) as usize);
     let known = layouts.iter().find(|(_, other)| **other == layout).map(|(id, _)| id);
     known.unwrap_or_else(|| layouts.push(layout))
@@ -104,42 +108,42 @@ struct BodyWriter<'a> {
 }
 
 impl BodyWriter<'_> {
-    fn ops(&mut self, ops: &[OpId]) -> Vec<OpId> {
+    fn copy_ops(&mut self, ops: &[OpId]) -> Vec<OpId> {
         let mut out = Vec::new();
         for &op in ops {
             let kind = &self.function.body.ops[op].kind;
             if self.slice.executes(op) || kind.is_terminator() {
-                out.push(self.op(op));
+                out.push(self.copy_for_role(op));
             }
         }
         out
     }
 
-    fn op(&mut self, op: OpId) -> OpId {
+    fn copy_for_role(&mut self, op: OpId) -> OpId {
         let body = &self.function.body;
         let node = &body.ops[op];
         let args = |region: Region| body.blocks[body.block_of(region)].args.clone();
         match node.kind.core() {
             Some(Core::If { .. }) => {
                 let results = self.slice.kept(&node.results);
-                self.construct(op, &[], 0, &results)
+                self.copy_control_flow_op(op, &[], 0, &results)
             }
             Some(Core::For { body: region, .. }) => {
                 let carried = self.slice.kept(&args(*region)[1..]);
-                self.construct(op, &carried, 1, &carried)
+                self.copy_control_flow_op(op, &carried, 1, &carried)
             }
             Some(Core::Loop { body: region, .. }) => {
                 let (carried, results) = (self.slice.kept(&args(*region)), self.slice.kept(&node.results));
-                self.construct(op, &carried, 0, &results)
+                self.copy_control_flow_op(op, &carried, 0, &results)
             }
             Some(Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. }) => {
                 let kept = self.kept_at(op);
-                self.copied(op, |kind| retain(kind, &kept))
+                self.copy_whole_op(op, |kind| retain(kind, &kept))
             }
             _ => {
                 let warp_role = self.warp_role;
                 let threads = self.function.attrs.warp_roles[warp_role].threads();
-                self.copied(op, |kind| name_barrier(kind, warp_role, threads))
+                self.copy_whole_op(op, |kind| name_barrier(kind, warp_role, threads))
             }
         }
     }
@@ -147,9 +151,10 @@ impl BodyWriter<'_> {
     /// The operands that the terminator of a region keeps.
     fn kept_at(&self, end: OpId) -> Vec<usize> {
         let body = &self.function.body;
-        let construct = self.nesting.ended_by(&self.function.body, end).expect("a terminator ends a control-flow op");
+        let control_flow_op =
+            self.nesting.construct_of_terminator(&self.function.body, end).expect("a terminator ends a control-flow op");
         let carried = |region: &Region, first: usize| self.slice.kept(&body.blocks[body.block_of(*region)].args[first..]);
-        let node = &body.ops[construct];
+        let node = &body.ops[control_flow_op];
         match (body.ops[end].kind.core(), node.kind.core()) {
             (Some(Core::Continue { .. }), Some(Core::For { body: region, .. })) => carried(region, 1),
             (Some(Core::Continue { .. }), Some(Core::Loop { body: region, .. })) => carried(region, 0),
@@ -157,24 +162,24 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// Copies a control-flow op with the carried values and results that the role needs. The first `first` arguments of its
+    /// Copies a control-flow op with only the carried values and results that the role needs. The first `first` arguments of its
     /// regions are not carried.
-    fn construct(&mut self, op: OpId, carried: &[usize], first: usize, results: &[usize]) -> OpId {
+    fn copy_control_flow_op(&mut self, op: OpId, carried: &[usize], first: usize, results: &[usize]) -> OpId {
         let mut node = self.function.body.ops[op].clone();
         retain(&mut node.kind, carried);
         node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
         let args: Vec<usize> = (0..first).chain(carried.iter().map(|i| first + i)).collect();
-        node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, Some(&args)));
+        node.kind.for_each_region_mut(&mut |region| *region = self.copy_region(*region, Some(&args)));
         node.results = results.iter().map(|i| node.results[*i]).collect();
         self.insert(node)
     }
 
     /// Copies an op with all ops in its regions.
-    fn copied(&mut self, op: OpId, change: impl FnOnce(&mut Op)) -> OpId {
+    fn copy_whole_op(&mut self, op: OpId, change: impl FnOnce(&mut Op)) -> OpId {
         let mut node = self.function.body.ops[op].clone();
         change(&mut node.kind);
         node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
-        node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, None));
+        node.kind.for_each_region_mut(&mut |region| *region = self.copy_region(*region, None));
         self.insert(node)
     }
 
@@ -191,8 +196,9 @@ impl BodyWriter<'_> {
         new
     }
 
-    /// Copies a region: with `args`, the role's ops and those arguments; without, all ops and arguments.
-    fn region(&mut self, old: Region, args: Option<&[usize]>) -> Region {
+    /// Copies a region. With `args`, it keeps only the ops that the role executes and the arguments with these indices. Otherwise
+    /// it keeps all ops and arguments.
+    fn copy_region(&mut self, old: Region, args: Option<&[usize]>) -> Region {
         let body = &mut self.function.body;
         let node = body.blocks[body.block_of(old)].clone();
         let region = body.new_region();
@@ -206,8 +212,8 @@ impl BodyWriter<'_> {
             self.map.insert(*arg, new);
         }
         let ops = match args {
-            Some(_) => self.ops(&node.ops),
-            None => node.ops.iter().map(|op| self.copied(*op, |_| {})).collect(),
+            Some(_) => self.copy_ops(&node.ops),
+            None => node.ops.iter().map(|op| self.copy_whole_op(*op, |_| {})).collect(),
         };
         self.function.body.blocks[block].ops = ops;
         region
@@ -218,7 +224,7 @@ impl BodyWriter<'_> {
     }
 }
 
-/// Keeps some of the values that control flow forwards.
+/// Keeps only the values with these indices, of the values that a control-flow op or terminator forwards.
 fn retain(kind: &mut Op, kept: &[usize]) {
     let Op::Core(tileas::Op::Core(
         Core::For { init: values, .. }
@@ -233,7 +239,7 @@ fn retain(kind: &mut Op, kept: &[usize]) {
     *values = kept.iter().map(|i| values[*i]).collect();
 }
 
-/// Replaces the CTA-wide barrier by the role's named barrier for all threads of the role.
+/// Replaces a CTA-wide barrier by the role's named barrier, for all threads of the role.
 fn name_barrier(kind: &mut Op, warp_role: WarpRole, all: u32) {
     if let Op::Barrier { id, threads } = kind {
         (*id, *threads) = (warp_role.barrier(), all);

@@ -1,7 +1,7 @@
 //! Chooses how many warps each warp role has, and how many registers its threads get.
 //!
-//! An SM has four sub-partitions, to which the warps of all resident CTAs are distributed, so registers are counted per four
-//! warps. `setmaxnreg` also moves them between roles four warps at a time.
+//! An SM has four sub-partitions, to which the warps of all resident CTAs are distributed. Registers are therefore counted in
+//! units of four warps. `setmaxnreg` also moves registers between roles four warps at a time.
 
 use super::mma_warps::MmaWarps;
 use super::op_roles::RoleKind;
@@ -14,26 +14,27 @@ use sched::{Function, Op, WarpRoleInfo};
 use std::collections::BTreeMap;
 use tileas::{Type, budget};
 
-/// Warps that execute `setmaxnreg` together (a warp group).
-const GROUP: u32 = 4;
-/// Register limits of a thread that only issues TMA copies or MMAs: the normal one, and the minimum if that leaves other roles
-/// more. The thread holds the values shared by all roles and the coordinates of some TMA copies. If the other roles have
-/// enough, it gets `AMPLE`.
-const OF_HELPERS: [u32; 2] = [40, 32];
-const AMPLE: u32 = 56;
-/// Registers of an MMA thread in addition to the accumulators. With fewer, `ptxas` avoids spills only for `wgmma`, which
-/// reads its operands from shared memory; then the minimum applies.
+/// Number of warps that execute `setmaxnreg` together (a warp group).
+const WARP_GROUP: u32 = 4;
+/// Register limits of a thread that only issues TMA copies or MMAs: the normal limit, and the minimum, which applies if it leaves
+/// the other roles more registers. The thread holds the values shared by all roles and the coordinates of some TMA copies. If the
+/// other roles have enough registers, it gets `AMPLE_HELPER_REGISTERS`.
+const HELPER_REGISTERS: [u32; 2] = [40, 32];
+const AMPLE_HELPER_REGISTERS: u32 = 56;
+/// Registers that an MMA thread needs in addition to the accumulators. `wgmma` reads its operands from shared memory, so there
+/// the minimum suffices without spills.
 const BESIDE_ACCUMULATOR: u32 = 72;
 const MIN_BESIDE_ACCUMULATOR: u32 = 40;
-/// Registers that `ptxas` needs in addition to one MMA's accumulator, of those with which a thread starts.
+/// Registers that `ptxas` needs in addition to the largest accumulator of a single MMA. The registers with which a thread starts
+/// must include them.
 const BESIDE_MMA: u32 = 32;
-const STEP: u32 = 8;
+const REGISTER_GRANULARITY: u32 = 8;
 /// Largest number of CTAs per SM.
 const MAX_CTAS: u32 = 32;
 /// Largest `setmaxnreg` value used.
-const MOST: u32 = 248;
+const MAX_REGISTERS: u32 = 248;
 /// Largest number of warps in a CTA; the verifier of `.as` enforces it.
-const MOST_WARPS: u32 = 32;
+const MAX_WARPS: u32 = 32;
 
 /// The warp roles of a function, and how many CTAs with these roles fit on an SM.
 pub(super) struct WarpAssignment {
@@ -47,84 +48,95 @@ pub(super) struct WarpAssignment {
 /// MMAs. If they leave the other roles too few registers, they become part of a warp group that releases most of its registers.
 pub(super) fn warp_assignment(
     function: &Function,
-    lines: &MmaWarps,
-    resident: u32,
+    mma_warps: &MmaWarps,
+    ctas: u32,
     (target, choice): (Target, FeatureChoice),
 ) -> Result<WarpAssignment, Why> {
-    let (group, computing) = (function.attrs.program.warps, lines.groups.count() as u32);
-    let warps = group * computing;
+    let (warps_per_role, compute_roles) = (function.attrs.program.warps, mma_warps.groups.count() as u32);
+    let warps = warps_per_role * compute_roles;
     let warp_role = |role: RoleKind, first_warp: u32, warps: u32, registers: Option<u32>| {
         (role, WarpRoleInfo { name: role.name().into(), first_warp, warps, registers })
     };
-    let each = |warps: u32| {
-        let all = (warps * resident).next_multiple_of(GROUP);
-        (budget::registers(target, all, 1) & !(STEP - 1)).min(MOST)
+    let registers_with = |warps: u32| {
+        let all = (warps * ctas).next_multiple_of(WARP_GROUP);
+        (budget::registers(target, all, 1) & !(REGISTER_GRANULARITY - 1)).min(MAX_REGISTERS)
     };
-    let helpers = helpers(function, lines);
+    let helpers = helpers(function, mma_warps);
     let count = helpers.len() as u32;
-    if warps + count > MOST_WARPS {
-        return Err(format!("a CTA has at most {MOST_WARPS} warps, and {warps} of them compute"));
+    if warps + count > MAX_WARPS {
+        return Err(format!("a CTA has at most {MAX_WARPS} warps, and {warps} of them compute"));
     }
-    let alone = each(warps + count);
-    let whole = each(warps + GROUP);
-    let given = |helper: u32| ((whole * (warps + GROUP)).saturating_sub(helper * GROUP) / warps & !(STEP - 1)).min(MOST);
+    let without_move = registers_with(warps + count);
+    let before_move = registers_with(warps + WARP_GROUP);
+    let after_move = |helper: u32| {
+        ((before_move * (warps + WARP_GROUP)).saturating_sub(helper * WARP_GROUP) / warps & !(REGISTER_GRANULARITY - 1))
+            .min(MAX_REGISTERS)
+    };
     let Needs { all, mma } = Needs::of(function);
     let needs = all + BESIDE_ACCUMULATOR;
-    let [most, fewest] = OF_HELPERS;
-    let of_helper = match () {
-        () if count > 1 && given(AMPLE) >= needs => AMPLE,
-        () if given(fewest) > given(most) => fewest,
-        () => most,
+    let [normal, minimum] = HELPER_REGISTERS;
+    let helper_registers = match () {
+        () if count > 1 && after_move(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
+        () if after_move(minimum) > after_move(normal) => minimum,
+        () => normal,
     };
-    let enough = whole >= of_helper.max(mma + BESIDE_MMA);
-    let can_move = group.is_multiple_of(GROUP) && budget::has_setmaxnreg(target) && enough;
-    let moves = can_move && alone < needs && given(of_helper) > alone;
-    let has = if moves { given(of_helper) } else { alone };
-    let least = all + min_beside_accumulator(function);
-    if choice == FeatureChoice::WherePays && resident > 1 && has < least && each(warps) >= least.min(MOST) {
+    let enough = before_move >= helper_registers.max(mma + BESIDE_MMA);
+    let move_is_possible = warps_per_role.is_multiple_of(WARP_GROUP) && budget::has_setmaxnreg(target) && enough;
+    let moves = move_is_possible && without_move < needs && after_move(helper_registers) > without_move;
+    let compute_registers = if moves { after_move(helper_registers) } else { without_move };
+    let min_registers = all + min_registers_without_accumulator(function);
+    if choice == FeatureChoice::WherePays
+        && ctas > 1
+        && compute_registers < min_registers
+        && registers_with(warps) >= min_registers.min(MAX_REGISTERS)
+    {
         return Err(format!(
-            "another warp leaves a thread {has} registers with {resident} CTAs per SM, and it needs about {least}"
+            "another warp leaves a thread {compute_registers} registers with {ctas} CTAs per SM, and it needs about {min_registers}"
         ));
     }
-    let [own, of_helpers] = if moves { [Some(has), Some(of_helper)] } else { [None; 2] };
-    let computes = |number: u32| warp_role(RoleKind::Compute(number as usize), number * group, group, own);
-    let mut warp_roles: Vec<(RoleKind, WarpRoleInfo)> = (0..computing).map(computes).collect();
-    warp_roles.extend(helpers.iter().zip(warps..).map(|(role, first)| warp_role(*role, first, 1, of_helpers)));
-    if moves && count < GROUP {
-        warp_roles.push(warp_role(RoleKind::Idle, warps + count, GROUP - count, of_helpers));
+    let [compute_limit, helper_limit] = if moves { [Some(compute_registers), Some(helper_registers)] } else { [None; 2] };
+    let computes =
+        |number: u32| warp_role(RoleKind::Compute(number as usize), number * warps_per_role, warps_per_role, compute_limit);
+    let mut warp_roles: Vec<(RoleKind, WarpRoleInfo)> = (0..compute_roles).map(computes).collect();
+    warp_roles.extend(helpers.iter().zip(warps..).map(|(role, first)| warp_role(*role, first, 1, helper_limit)));
+    if moves && count < WARP_GROUP {
+        warp_roles.push(warp_role(RoleKind::Idle, warps + count, WARP_GROUP - count, helper_limit));
     }
-    Ok(WarpAssignment { warp_roles, resident, is_ample: has >= needs })
+    Ok(WarpAssignment { warp_roles, resident: ctas, is_ample: compute_registers >= needs })
 }
 
 /// The roles that get one warp each in addition to the compute roles.
-fn helpers(function: &Function, lines: &MmaWarps) -> Vec<RoleKind> {
-    let multiplying = if tmem_pipelines::has_mma(function) { lines.count() } else { 0 };
-    let storing = multiplying > 0 && !tmem_pipelines::stored(function).is_empty();
-    let multiply = (0..multiplying).map(RoleKind::Mma);
-    [RoleKind::Load].into_iter().chain(multiply).chain(storing.then_some(RoleKind::Store)).collect()
+fn helpers(function: &Function, mma_warps: &MmaWarps) -> Vec<RoleKind> {
+    let mma_warp_count = if tmem_pipelines::has_mma(function) { mma_warps.count() } else { 0 };
+    let has_store_warp = mma_warp_count > 0 && !tmem_pipelines::stored(function).is_empty();
+    let mma_roles = (0..mma_warp_count).map(RoleKind::Mma);
+    [RoleKind::Load].into_iter().chain(mma_roles).chain(has_store_warp.then_some(RoleKind::Store)).collect()
 }
 
 /// Returns an estimate of how many CTAs fit with enough registers for their warps.
 pub(super) fn resident(function: &Function, target: Target) -> u32 {
-    let (warps, needs) = (function.attrs.program.warps, (Needs::of(function).all + min_beside_accumulator(function)).min(MOST));
-    let has_capacity = |blocks: &u32| (budget::registers(target, warps * blocks, 1) & !(STEP - 1)).min(MOST) >= needs;
+    let (warps, needs) =
+        (function.attrs.program.warps, (Needs::of(function).all + min_registers_without_accumulator(function)).min(MAX_REGISTERS));
+    let has_capacity =
+        |ctas: &u32| (budget::registers(target, warps * ctas, 1) & !(REGISTER_GRANULARITY - 1)).min(MAX_REGISTERS) >= needs;
     (1..=MAX_CTAS).take_while(has_capacity).last().unwrap_or(1)
 }
 
 /// The minimum registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
-fn min_beside_accumulator(function: &Function) -> u32 {
+fn min_registers_without_accumulator(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);
     let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
         kind @ Op::Core(tileas::Op::Mma { .. }) => Some(wgmma_in_flight::is_by_groups(kind)),
         _ => None,
     });
-    let by_groups: Vec<bool> = atoms.collect();
-    if by_groups.contains(&true) && !by_groups.contains(&false) { MIN_BESIDE_ACCUMULATOR } else { BESIDE_ACCUMULATOR }
+    let is_wgmma: Vec<bool> = atoms.collect();
+    if is_wgmma.contains(&true) && !is_wgmma.contains(&false) { MIN_BESIDE_ACCUMULATOR } else { BESIDE_ACCUMULATOR }
 }
 
 /// Registers per thread that hold tiles.
 struct Needs {
-    /// The accumulators of MMAs, or the largest tiles that loops carry and that come from tensor memory.
+    /// For functions without tensor memory: the accumulators of MMAs. Otherwise: the largest tile loaded from tensor memory, plus
+    /// the accumulators of MMAs or the loop-carried tiles.
     all: u32,
     /// The largest accumulator of a single MMA.
     mma: u32,
@@ -160,8 +172,8 @@ impl Needs {
         };
         let carried: u32 = all.iter().map(carried).max().unwrap_or(0);
         // The accumulators of consecutive loops use the same registers.
-        let together = in_registers.values().map(|held| held.iter().sum()).max().unwrap_or(0);
+        let accumulators_of_loop = in_registers.values().map(|held| held.iter().sum()).max().unwrap_or(0);
         let (accumulators, mma) = (in_registers.values().flatten().sum::<u32>(), in_registers.values().flatten().max().copied());
-        Needs { all: tmem_loaded.map_or(together, |one| one + accumulators.max(carried)), mma: mma.unwrap_or(0) }
+        Needs { all: tmem_loaded.map_or(accumulators_of_loop, |one| one + accumulators.max(carried)), mma: mma.unwrap_or(0) }
     }
 }

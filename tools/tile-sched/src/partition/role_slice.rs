@@ -11,6 +11,7 @@ use sched::Function;
 use std::collections::BTreeSet;
 use tileas::Type;
 
+/// The ops that a role executes, and the values that they need.
 pub(super) struct Slice {
     role: RoleKind,
     ops: BTreeSet<OpId>,
@@ -30,7 +31,7 @@ impl Slice {
         };
         for op in function.body.walk(function.region) {
             if roles.is_of(op, role) {
-                marker.op(op);
+                marker.mark_op(op);
             }
         }
         marker.finish()
@@ -68,53 +69,55 @@ struct Marker<'a> {
 impl Marker<'_> {
     fn finish(mut self) -> Result<Slice, Why> {
         while let Some(value) = self.work.pop() {
-            self.origin(value);
+            self.mark_definition(value);
         }
         self.why.map_or(Ok(self.slice), Err)
     }
 
-    fn value(&mut self, value: Value) {
+    fn mark_value(&mut self, value: Value) {
         if self.slice.values.insert(value) {
             self.work.push(value);
         }
     }
 
-    /// Marks an op and the control flow around it.
-    fn op(&mut self, op: OpId) {
+    /// Marks an op and the control-flow ops that enclose it.
+    fn mark_op(&mut self, op: OpId) {
         let mut at = Some(op);
         while let Some(op) = at.filter(|op| !self.slice.ops.contains(op)) {
             self.slice.ops.insert(op);
-            self.needs(op);
+            self.mark_needs(op);
             at = self.nesting.parent(op);
         }
     }
 
-    /// Marks the values and ops that an op needs, whichever of its results are used.
-    fn needs(&mut self, op: OpId) {
+    /// Marks the values and ops that an op needs, regardless of which of its results are used.
+    fn mark_needs(&mut self, op: OpId) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
         match kind.core() {
-            Some(Core::For { lower, upper, step, .. }) => [*lower, *upper, *step].into_iter().for_each(|value| self.value(value)),
-            Some(Core::If { cond, .. }) => self.value(*cond),
+            Some(Core::For { lower, upper, step, .. }) => {
+                [*lower, *upper, *step].into_iter().for_each(|value| self.mark_value(value))
+            }
+            Some(Core::If { cond, .. }) => self.mark_value(*cond),
             Some(Core::Loop { .. }) => {}
             _ => {
                 // The combining region of a reduction may use values defined outside it.
                 let inner: Vec<OpId> = kind.regions().into_iter().flat_map(|region| body.walk(region)).collect();
                 let operands = inner.into_iter().chain([op]).flat_map(|op| body.ops[op].kind.operands());
-                operands.collect::<Vec<_>>().into_iter().for_each(|value| self.value(value));
+                operands.collect::<Vec<_>>().into_iter().for_each(|value| self.mark_value(value));
                 self.slice.values.extend(body.ops[op].results.iter().copied());
             }
         }
         if matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
-            // The ops that leave the loop decide whether another iteration follows.
-            let ends = self.nesting.ends(op).to_vec();
+            // The conditions of the ops that leave the loop decide whether another iteration follows, so they are needed too.
+            let ends = self.nesting.terminators(op).to_vec();
             let parents: Vec<OpId> = ends.into_iter().filter_map(|end| self.nesting.parent(end)).collect();
-            parents.into_iter().for_each(|parent| self.op(parent));
+            parents.into_iter().for_each(|parent| self.mark_op(parent));
         }
     }
 
     /// Marks the definition of a value.
-    fn origin(&mut self, value: Value) {
+    fn mark_definition(&mut self, value: Value) {
         let body = &self.function.body;
         match body.values[value].def {
             Def::Result { op, index } => {
@@ -124,20 +127,20 @@ impl Marker<'_> {
                     self.why = Some("a token orders other ops after a copy".into());
                     return;
                 }
-                self.op(op);
+                self.mark_op(op);
                 match kind.core() {
-                    Some(Core::For { .. }) => self.carried(op, index as usize),
-                    Some(Core::If { .. }) => self.ended_with(op, index as usize, |_| true),
-                    Some(Core::Loop { .. }) => self.ended_with(op, index as usize, |core| matches!(core, Core::Break { .. })),
+                    Some(Core::For { .. }) => self.mark_carried(op, index as usize),
+                    Some(Core::If { .. }) => self.mark_forwarded(op, index as usize, |_| true),
+                    Some(Core::Loop { .. }) => self.mark_forwarded(op, index as usize, |core| matches!(core, Core::Break { .. })),
                     _ => {}
                 }
             }
             Def::Argument { block, index } => {
-                let Some(op) = self.nesting.around(block) else { return };
-                self.op(op);
+                let Some(op) = self.nesting.op_around(block) else { return };
+                self.mark_op(op);
                 match body.ops[op].kind.core() {
-                    Some(Core::For { .. }) if index > 0 => self.carried(op, index as usize - 1),
-                    Some(Core::Loop { .. }) => self.carried(op, index as usize),
+                    Some(Core::For { .. }) if index > 0 => self.mark_carried(op, index as usize - 1),
+                    Some(Core::Loop { .. }) => self.mark_carried(op, index as usize),
                     _ => {}
                 }
             }
@@ -145,30 +148,30 @@ impl Marker<'_> {
     }
 
     /// Marks a loop-carried value together with its values in all iterations.
-    fn carried(&mut self, op: OpId, index: usize) {
+    fn mark_carried(&mut self, op: OpId, index: usize) {
         let body = &self.function.body;
         match body.ops[op].kind.core() {
             Some(Core::For { init, body: region, .. }) => {
-                self.value(init[index]);
-                self.value(body.blocks[body.block_of(*region)].args[index + 1]);
-                self.value(body.ops[op].results[index]);
+                self.mark_value(init[index]);
+                self.mark_value(body.blocks[body.block_of(*region)].args[index + 1]);
+                self.mark_value(body.ops[op].results[index]);
             }
             Some(Core::Loop { init, body: region }) => {
-                self.value(init[index]);
-                self.value(body.blocks[body.block_of(*region)].args[index]);
+                self.mark_value(init[index]);
+                self.mark_value(body.blocks[body.block_of(*region)].args[index]);
             }
             _ => unreachable!("only loops carry values"),
         }
-        self.ended_with(op, index, |core| matches!(core, Core::Continue { .. }));
+        self.mark_forwarded(op, index, |core| matches!(core, Core::Continue { .. }));
     }
 
-    /// Marks the values that matching terminators of a control-flow op forward.
-    fn ended_with(&mut self, op: OpId, index: usize, proxy: impl Fn(&Core) -> bool) {
-        let ends = self.nesting.ends(op).to_vec();
+    /// Marks the forwarded values, at this index, of the terminators of a control-flow op that `is_match` selects.
+    fn mark_forwarded(&mut self, op: OpId, index: usize, is_match: impl Fn(&Core) -> bool) {
+        let ends = self.nesting.terminators(op).to_vec();
         for end in ends {
             let kind = &self.function.body.ops[end].kind;
-            if kind.core().is_some_and(&proxy) {
-                self.value(kind.operands()[index]);
+            if kind.core().is_some_and(&is_match) {
+                self.mark_value(kind.operands()[index]);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Purpose: let consecutive loops fill the same multi-stage buffers.
-//! Requires: undecided loops.
+//! Requires: loops without schedules.
 //! Establishes: consecutive loops that fill equal buffers, for MMAs at equal positions and no other readers, use the same
 //! buffers.
 //! Preserves: the op order; only buffer names change.
 //! See also: CUTLASS persistent kernels, which carry one `PipelineState` across tiles.
 //!
-//! Reason: a producer warp that runs ahead cannot know when the buffers of one loop are free for another loop's pipeline.
-//! Within one pipeline it knows.
+//! Reason: a producer warp that runs ahead cannot know when another loop's pipeline has freed the buffers of its next loop.
+//! Within one pipeline the mbarriers signal it.
 
 use crate::buffer_accesses::touches;
 use crate::graph::region_of;
@@ -24,7 +24,7 @@ struct Filled {
     mma: usize,
 }
 
-/// A loop and the buffers that its TMA copies fill, in order. Only the loop's MMAs may read them.
+/// A loop and the buffers that its TMA copies fill, in order. Only the loop's MMAs read these buffers.
 struct Loop {
     op: OpId,
     buffers: Vec<Buffer>,
@@ -33,10 +33,10 @@ struct Loop {
 
 pub(crate) fn share(function: &mut Function) {
     let loops: Vec<Loop> = function.body.blocks[function.entry()].ops.iter().filter_map(|op| Loop::of(function, *op)).collect();
-    let mut first: Vec<&Loop> = Vec::new();
+    let mut distinct: Vec<&Loop> = Vec::new();
     for later in &loops {
-        let Some(earlier) = first.iter().find(|earlier| earlier.filled == later.filled) else {
-            first.push(later);
+        let Some(earlier) = distinct.iter().find(|earlier| earlier.filled == later.filled) else {
+            distinct.push(later);
             continue;
         };
         let names: BTreeMap<Buffer, Buffer> = later.buffers.iter().copied().zip(earlier.buffers.iter().copied()).collect();
@@ -83,10 +83,10 @@ impl Loop {
             Some(Filled { info: function.attrs.program.buffers[*buffer].clone(), mma })
         };
         let filled: Vec<Filled> = buffers.iter().map(filled).collect::<Option<_>>()?;
-        let own = |op: &OpId| copies.contains(op) || mmas.contains(op);
-        let others = body.walk(function.region).into_iter().filter(|op| !own(op));
-        let alone = others.into_iter().all(|op| !buffers.iter().any(|buffer| touched(op, *buffer)));
-        (alone && !buffers.is_empty()).then_some(Loop { op, buffers, filled })
+        let is_copy_or_mma = |op: &OpId| copies.contains(op) || mmas.contains(op);
+        let others = body.walk(function.region).into_iter().filter(|op| !is_copy_or_mma(op));
+        let used_by_no_other = others.into_iter().all(|op| !buffers.iter().any(|buffer| touched(op, *buffer)));
+        (used_by_no_other && !buffers.is_empty()).then_some(Loop { op, buffers, filled })
     }
 }
 

@@ -88,11 +88,11 @@ pub(crate) fn run(ptx: &str, options: &[&str]) -> Outcome {
     Case { ptx, grid: [1, 1, 1], buffer: words(256), options: &options, files: &[] }.run()
 }
 
-/// Expects that the program runs and that, with `good` replaced by `bad`, it fails with a code (or one of several, if the schedule
-/// decides).
+/// Expects that the program runs without error, and that it fails with a code after `good` is replaced by `bad`. `code` may list
+/// several codes, separated by `|`, if the interleaving of the warps decides which one is reported.
 pub(crate) fn rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str]) -> Outcome {
-    let kept = run(ptx, options);
-    assert_eq!(kept.code, 0, "the corrected program for {code}: {}", kept.errors);
+    let correct = run(ptx, options);
+    assert_eq!(correct.code, 0, "the correct program for {code}: {}", correct.errors);
     assert!(ptx.contains(good), "'{good}' is not in the program");
     let broken = run(&ptx.replacen(good, bad, 1), options);
     assert_eq!(broken.code, 1, "{code}: {}", broken.errors);

@@ -4,13 +4,14 @@ use super::Case;
 
 pub(crate) type FragmentPosition = fn(usize, usize) -> (usize, usize);
 
-/// An operand type of `mma`: the encodings of its small integers, and the bits of an element in a register.
+/// An operand type of `mma`: the number of bits of an element in a register, and the encodings of small integers.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) bits: usize,
-    /// The bits of 0, 1, 2, 3, and the sign bit of negative numbers (0 for unsigned types).
+    /// The encodings of 0, 1, 2 and 3.
     pub(crate) numbers: [u64; 4],
+    /// The sign bit of floats; 0 for integers.
     pub(crate) sign: u64,
 }
 
@@ -23,12 +24,13 @@ pub(crate) const E4M3: Type = Type { name: "e4m3", bits: 8, numbers: [0, 0x38, 0
 pub(crate) const E5M2: Type = Type { name: "e5m2", bits: 8, numbers: [0, 0x3c, 0x40, 0x42], sign: 0x80 };
 pub(crate) const E3M2: Type = Type { name: "e3m2", bits: 8, numbers: [0, 0x0c, 0x10, 0x12], sign: 0x20 };
 pub(crate) const E2M3: Type = Type { name: "e2m3", bits: 8, numbers: [0, 0x08, 0x10, 0x14], sign: 0x20 };
-/// In the middle of a byte, or packed.
+/// With `.kind::f8f6f4`: bits 2 to 5 of a byte.
 pub(crate) const E2M1_BYTE: Type = Type { name: "e2m1", bits: 8, numbers: [0, 2 << 2, 4 << 2, 5 << 2], sign: 8 << 2 };
+/// Two elements in a byte.
 pub(crate) const E2M1: Type = Type { name: "e2m1", bits: 4, numbers: [0, 2, 4, 5], sign: 8 };
 pub(crate) const U8: Type = Type { name: "u8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const U4: Type = Type { name: "u4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
-/// Single bits, multiplied by AND or XOR and counted.
+/// Single bits. The MMA combines them by AND or XOR and counts the ones.
 pub(crate) const B1: Type = Type { name: "b1", bits: 1, numbers: [0, 1, 0, 1], sign: 0 };
 pub(crate) const S8: Type = Type { name: "s8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const S4: Type = Type { name: "s4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
@@ -41,7 +43,7 @@ impl Type {
             (false, _) => self.numbers[value as usize],
         }
     }
-    /// Returns a number that distinguishes positions.
+    /// Returns a small number that depends on the position, so that a test detects exchanged positions.
     pub(crate) fn number(self, row: usize, column: usize, salt: usize) -> i64 {
         let hash = (row * 31 + column * 17 + row * column * 7 + salt * 5) % 61 % 7;
         let value = hash as i64 - 3;

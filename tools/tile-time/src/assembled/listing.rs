@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Loops with fewer cycles are spin loops of waits.
-const LEAST_LOOP: u64 = 16;
+const MIN_LOOP_CYCLES: u64 = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Listing {
@@ -120,7 +120,7 @@ fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<Stri
             natural_loop.waits += u64::from(inside.waits);
             *natural_loop.kinds.entry(kind(&inside.opcode)).or_default() += 1;
         }
-        if natural_loop.stalls >= LEAST_LOOP {
+        if natural_loop.stalls >= MIN_LOOP_CYCLES {
             listing.loops.push(natural_loop);
         }
     }

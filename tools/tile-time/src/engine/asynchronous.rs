@@ -1,17 +1,17 @@
 //! Asynchronous engines: `cp.async` copies, TMA copies, MMAs of warp groups, tensor memory.
 
 use super::memory::MemoryRequest;
-use super::{Engine, Run, SimEvent, Why};
+use super::{Engine, Run, SimEvent, StallReason};
 use simulator::Event;
 use simulator::program::{CopyShape, Op, WgmmaA};
 
 impl Run<'_> {
     pub(super) fn copy(&mut self, index: usize, events: &[Event], op: &Op) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
+        let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].sm;
-        let salt = (self.blocks[block].cluster as u64) << 44;
+        let number = self.ctas[cta].sm;
+        let salt = (self.ctas[cta].cluster as u64) << 44;
         match op {
             Op::CopyAsync { .. } => {
                 let mut done = now;
@@ -29,8 +29,8 @@ impl Run<'_> {
                             let start = memory.tags.max(now);
                             memory.tags = start + f64::from(count);
                             let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
-                            let cold = memory.lines_from_memory(lines, salt);
-                            let extra = machine.copy.async_latency + memory.slowest(lines);
+                            let cold = memory.count_dram_lines(lines, salt);
+                            let extra = machine.copy.async_latency + memory.far_slice_latency(lines);
                             done = memory.request(start, f64::from(count) * each, cold * each, extra, MemoryRequest::Load);
                         }
                         _ => {}
@@ -40,14 +40,14 @@ impl Run<'_> {
             }
             Op::CopyCommit => self.warps[index].copies.commit(),
             Op::CopyArrive { .. } => {
-                let done = self.warps[index].copies.all().max(now);
+                let done = self.warps[index].copies.completion().max(now);
                 for event in events {
                     if let Event::CopyArrive { bar, count, increment } = *event {
-                        let block = self.block_of(block, bar.0);
+                        let cta = self.cta_of_rank(cta, bar.0);
                         if increment {
-                            self.expect_arrival(block, bar.1, count);
+                            self.expect_arrival(cta, bar.1, count);
                         }
-                        self.push(done + machine.sync.arrive, SimEvent::Arrive { block, address: bar.1, count });
+                        self.push(done + machine.sync.arrive, SimEvent::Arrive { cta, address: bar.1, count });
                     }
                 }
             }
@@ -65,45 +65,46 @@ impl Run<'_> {
     fn bulk(&mut self, index: usize, event: &Event, salt: u64, tensor: bool) {
         let Event::Bulk { to_shared, bytes, rows, lines, bars } = *event else { return };
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
+        let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].sm;
+        let number = self.ctas[cta].sm;
         let copy = &machine.copy;
         let by_rows = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
-        let passage = by_rows.max(f64::from(bytes) / copy.tma_bytes);
-        let cycles = passage.max(copy.tma_issue);
-        let start = self.sms[number].engine.max(now);
-        self.sms[number].engine = start + cycles;
+        let transfer_cycles = by_rows.max(f64::from(bytes) / copy.tma_bytes);
+        let cycles = transfer_cycles.max(copy.tma_issue);
+        let start = self.sms[number].tma.max(now);
+        self.sms[number].tma = start + cycles;
         self.statistics.engine(Engine::Copy, cycles);
         let pc = self.pc(index);
         let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
         let memory = &mut self.sms[number].memory;
-        let cold = 128.0 * memory.tma_tile_from_memory(lines, salt);
-        let moved = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
+        let cold = 128.0 * memory.count_dram_lines_of_tma_tile(lines, salt);
+        let moved_bytes = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
         if !to_shared {
-            memory.request(start, moved, cold.min(moved), 0.0, MemoryRequest::TmaStore);
+            memory.request(start, moved_bytes, cold.min(moved_bytes), 0.0, MemoryRequest::TmaStore);
             let read = start + cycles + copy.store_read;
             self.warps[index].stores.add(start + cycles + copy.store_done, read);
-            self.span(Engine::Copy, block, start, read, pc);
+            self.span(Engine::Copy, cta, start, read, pc);
             return;
         }
         // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The measured TMA
         // latency includes the wake-up of the waiter.
-        let extra = passage + copy.tma_latency - machine.sync.wake + memory.slowest(lines);
-        let done = memory.request(start, moved, cold.min(moved), extra, MemoryRequest::Box).max(start + passage);
-        self.span(Engine::Copy, block, start, done, pc);
+        let extra = transfer_cycles + copy.tma_latency - machine.sync.wake + memory.far_slice_latency(lines);
+        let done =
+            memory.request(start, moved_bytes, cold.min(moved_bytes), extra, MemoryRequest::TmaLoad).max(start + transfer_cycles);
+        self.span(Engine::Copy, cta, start, done, pc);
         let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
         for &(rank, address) in bars {
-            let target = self.block_of(block, rank);
-            self.push(done, SimEvent::Complete { block: target, address, bytes });
+            let target = self.cta_of_rank(cta, rank);
+            self.push(done, SimEvent::Complete { cta: target, address, bytes });
         }
     }
 
     /// Asynchronous MMAs and tensor memory.
-    pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, Why) {
+    pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
-        let number = self.blocks[block].sm;
+        let cta = self.warps[index].cta;
+        let number = self.ctas[cta].sm;
         let smsp = self.warps[index].index % 4;
         let tcgen05 = &machine.tcgen05;
         let pc = self.pc(index);
@@ -122,7 +123,7 @@ impl Run<'_> {
                 self.warps[index].mmas.add(start + cycles + wgmma.drain, start + cycles);
                 if smsp == 0 {
                     self.statistics.engine(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);
-                    self.span(Engine::Tensor, block, start, start + cycles, pc);
+                    self.span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
             Op::WgmmaCommit => self.warps[index].mmas.commit(),
@@ -148,8 +149,8 @@ impl Run<'_> {
                         self.sms[number].tensor = start + cycles;
                         self.statistics.engine(Engine::Tensor, cycles);
                     }
-                    (self.blocks[block].tensor_end, self.blocks[block].tensor_commit) = (start + cycles, commit);
-                    self.span(Engine::Tensor, block, start, start + cycles, pc);
+                    (self.ctas[cta].tensor_end, self.ctas[cta].tensor_commit) = (start + cycles, commit);
+                    self.span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
             Op::TensorCopy { shape, .. } => {
@@ -157,21 +158,21 @@ impl Run<'_> {
                     CopyShape::S128x256 => 4096.0,
                     CopyShape::S128x128 => 2048.0,
                     CopyShape::S4x256 | CopyShape::S32x128 => 512.0,
-                    CopyShape::S64x128Apart | CopyShape::S64x128Together => 1024.0,
+                    CopyShape::S64x128Warps02_13 | CopyShape::S64x128Warps01_23 => 1024.0,
                 };
                 let cycles = tcgen05.copy * bytes / 4096.0;
                 let unit = &mut self.sms[number].tensor;
                 *unit = unit.max(now) + cycles;
-                self.blocks[block].tensor_end = *unit;
+                self.ctas[cta].tensor_end = *unit;
             }
             Op::TensorCommit { .. } => {
                 let stream = self.warps[index].stream;
-                let done = (self.blocks[block].tensor_end + self.blocks[block].tensor_commit - machine.sync.wake).max(now);
+                let done = (self.ctas[cta].tensor_end + self.ctas[cta].tensor_commit - machine.sync.wake).max(now);
                 for event in events {
                     let Event::Commit { bars } = *event else { continue };
                     for &(rank, address) in &stream.bars[bars.0 as usize..bars.1 as usize] {
-                        let target = self.block_of(block, rank);
-                        self.push(done, SimEvent::Arrive { block: target, address, count: 1 });
+                        let target = self.cta_of_rank(cta, rank);
+                        self.push(done, SimEvent::Arrive { cta: target, address, count: 1 });
                     }
                 }
             }
@@ -186,20 +187,20 @@ impl Run<'_> {
                 let warp = &mut self.warps[index];
                 if matches!(op, Op::TmemLoad { .. }) {
                     warp.tensor_loads = warp.tensor_loads.max(done);
-                    return (done, Why::TmemLoad);
+                    return (done, StallReason::TmemLoad);
                 }
                 warp.tensor_stores = warp.tensor_stores.max(done);
             }
             Op::TensorWait { .. } => {
                 self.warps[index].free += tcgen05.wait;
-                self.warps[index].why = Why::Fence;
+                self.warps[index].stall = StallReason::Fence;
             }
             Op::TensorAllocate { .. } => {
                 self.warps[index].free += tcgen05.allocate;
-                self.warps[index].why = Why::Fence;
+                self.warps[index].stall = StallReason::Fence;
             }
             _ => {}
         }
-        (ready, Why::Arithmetic)
+        (ready, StallReason::Arithmetic)
     }
 }

@@ -1,23 +1,23 @@
 //! Synchronization: named barriers, cluster barriers, mbarriers.
 
-use super::{Run, SimEvent, Why};
+use super::{Run, SimEvent, StallReason};
 use simulator::Event;
 use simulator::program::Op;
 use std::collections::BTreeMap;
 
 /// Latency in cycles of a CLC response. Not measured. CTAs request a tile ahead, so the latency is visible only if a tile takes
 /// less.
-const LAUNCH_ANSWERS: f64 = 1000.0;
+const CLC_LATENCY: f64 = 1000.0;
 
 /// The barriers of a CTA.
 #[derive(Default)]
-pub(super) struct Bars {
-    named: BTreeMap<u32, Named>,
+pub(super) struct CtaBarriers {
+    named: BTreeMap<u32, NamedBarrier>,
     mbarriers: BTreeMap<u32, Mbarrier>,
 }
 
 #[derive(Default)]
-struct Named {
+struct NamedBarrier {
     arrived: u32,
     threads: u32,
     /// Number of completed phases.
@@ -38,17 +38,17 @@ struct Mbarrier {
 
 impl Run<'_> {
     /// Executes an instruction that may wait for other warps. Returns whether the warp continues now.
-    pub(super) fn meet(&mut self, index: usize, record: usize, op: &Op) -> bool {
+    pub(super) fn wait_for_warps(&mut self, index: usize, record: usize, op: &Op) -> bool {
         let warp = &self.warps[index];
-        let block = warp.block;
+        let cta = warp.cta;
         let events = warp.stream.events_of(record);
         match op {
             Op::Mbarrier { .. } => {
                 let mut ready = true;
                 for event in events {
                     if let Event::Wait { bar, phases, done: true } = *event {
-                        let target = self.block_of(block, bar.0);
-                        let state = self.blocks[target].bars.mbarriers.entry(bar.1).or_default();
+                        let target = self.cta_of_rank(cta, bar.0);
+                        let state = self.ctas[target].bars.mbarriers.entry(bar.1).or_default();
                         if state.phases < phases {
                             state.waiting.push((index, phases));
                             ready = false;
@@ -57,75 +57,75 @@ impl Run<'_> {
                     }
                 }
                 if !ready {
-                    self.park(index, Why::Mbarrier);
+                    self.stall_warp(index, StallReason::Mbarrier);
                 }
                 ready
             }
             Op::Barrier(_) => {
-                let Some(&Event::Barrier { id, threads, came, awaited_phase }) = events.first() else { return true };
-                let state = self.blocks[block].bars.named.entry(id).or_default();
-                state.arrived += came;
+                let Some(&Event::Barrier { id, threads, arrivals, awaited_phase }) = events.first() else { return true };
+                let state = self.ctas[cta].bars.named.entry(id).or_default();
+                state.arrived += arrivals;
                 state.threads = threads;
-                // Threads that arrived earlier, without the rest of their warp, may find the phase completed.
+                // Threads of a diverged warp may have arrived before other threads of the warp. Their phase may be complete now.
                 let waits = awaited_phase.filter(|&awaited_phase| awaited_phase >= state.completed_phases);
                 if let Some(awaited_phase) = waits {
                     state.waiting.push((index, awaited_phase));
-                    self.park(index, Why::Barrier);
+                    self.stall_warp(index, StallReason::Barrier);
                 }
-                self.settle_named(block, id);
+                self.try_complete_named(cta, id);
                 waits.is_none()
             }
             Op::ClusterBarrier { arrive } => {
-                let cluster = self.blocks[block].cluster;
+                let cluster = self.ctas[cta].cluster;
                 if *arrive {
                     self.clusters[cluster].arrived += 1;
-                    self.settle_cluster(cluster);
+                    self.try_complete_cluster(cluster);
                     return true;
                 }
                 self.clusters[cluster].waiting.push(index);
-                self.park(index, Why::Barrier);
-                self.settle_cluster(cluster);
+                self.stall_warp(index, StallReason::Barrier);
+                self.try_complete_cluster(cluster);
                 false
             }
             _ => true,
         }
     }
 
-    fn park(&mut self, index: usize, why: Why) {
+    fn stall_warp(&mut self, index: usize, stall: StallReason) {
         let warp = &mut self.warps[index];
-        warp.why = why;
+        warp.stall = stall;
         warp.released = false;
     }
     /// Releases a waiting warp.
-    fn release(&mut self, index: usize, time: f64, why: Why) {
+    fn release(&mut self, index: usize, time: f64, stall: StallReason) {
         self.warps[index].released = true;
-        let record = self.record(index);
+        let record = self.next_record(index);
         let pc = self.warps[index].stream.records[record].pc;
-        self.account(index, pc, why, time);
+        self.account(index, pc, stall, time);
         self.push(time, SimEvent::Warp(index));
     }
 
-    fn settle_named(&mut self, block: usize, id: u32) {
-        let Some(state) = self.blocks[block].bars.named.get_mut(&id) else { return };
+    fn try_complete_named(&mut self, cta: usize, id: u32) {
+        let Some(state) = self.ctas[cta].bars.named.get_mut(&id) else { return };
         if state.arrived == 0 || state.arrived < state.threads {
             return;
         }
         state.arrived = 0;
         state.completed_phases += 1;
         let completed_phases = state.completed_phases;
-        let (over, waiting) =
+        let (released, waiting) =
             std::mem::take(&mut state.waiting).into_iter().partition(|&(_, awaited_phase)| awaited_phase < completed_phases);
         state.waiting = waiting;
-        let over: Vec<(usize, u64)> = over;
+        let released: Vec<(usize, u64)> = released;
         let sync = &self.setup.machine.sync;
         let time = self.now + sync.barrier + sync.barrier_warp * f64::from(state.threads) / 32.0;
-        over.into_iter().for_each(|(index, _)| self.release(index, time, Why::Barrier));
+        released.into_iter().for_each(|(index, _)| self.release(index, time, StallReason::Barrier));
     }
 
-    fn settle_cluster(&mut self, cluster: usize) {
-        let first = self.clusters[cluster].first_block;
+    fn try_complete_cluster(&mut self, cluster: usize) {
+        let first = self.clusters[cluster].first_cta;
         let count = self.setup.recording.ctas.len();
-        let warps: usize = self.blocks[first..first + count].iter().map(|block| block.warps).sum();
+        let warps: usize = self.ctas[first..first + count].iter().map(|cta| cta.warps).sum();
         let state = &mut self.clusters[cluster];
         if state.arrived < warps || state.waiting.len() < warps {
             return;
@@ -133,44 +133,44 @@ impl Run<'_> {
         state.arrived = 0;
         let time = self.now + self.setup.machine.sync.cluster_ordered;
         let waiting = std::mem::take(&mut state.waiting);
-        waiting.into_iter().for_each(|index| self.release(index, time, Why::Barrier));
+        waiting.into_iter().for_each(|index| self.release(index, time, StallReason::Barrier));
     }
 
     /// A warp exited: cluster barriers no longer wait for it.
-    pub(super) fn warp_left(&mut self, block: usize) {
-        let cluster = self.blocks[block].cluster;
+    pub(super) fn warp_exited(&mut self, cta: usize) {
+        let cluster = self.ctas[cta].cluster;
         if !self.clusters[cluster].waiting.is_empty() {
-            self.settle_cluster(cluster);
+            self.try_complete_cluster(cluster);
         }
     }
 
     /// Executes an mbarrier instruction.
-    pub(super) fn mbarrier(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, Why) {
+    pub(super) fn mbarrier(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
-        let rank = self.blocks[block].rank;
+        let cta = self.warps[index].cta;
+        let rank = self.ctas[cta].rank;
         let mut result = ready;
         for event in events {
             match *event {
                 Event::Init { bar, count } => {
-                    let target = self.block_of(block, bar.0);
-                    let state = self.blocks[target].bars.mbarriers.entry(bar.1).or_default();
+                    let target = self.cta_of_rank(cta, bar.0);
+                    let state = self.ctas[target].bars.mbarriers.entry(bar.1).or_default();
                     let waiting = std::mem::take(&mut state.waiting);
                     *state = Mbarrier { expected: count.into(), pending: count.into(), waiting, ..Mbarrier::default() };
                 }
                 Event::Arrive { bar, count } => {
-                    let far = if usize::from(bar.0) == rank { 0.0 } else { machine.shared.remote_latency };
-                    let target = self.block_of(block, bar.0);
-                    self.push(now + machine.sync.arrive + far, SimEvent::Arrive { block: target, address: bar.1, count });
+                    let extra_latency = if usize::from(bar.0) == rank { 0.0 } else { machine.shared.remote_latency };
+                    let target = self.cta_of_rank(cta, bar.0);
+                    self.push(now + machine.sync.arrive + extra_latency, SimEvent::Arrive { cta: target, address: bar.1, count });
                 }
                 Event::Expect { bar, bytes } => {
-                    let target = self.block_of(block, bar.0);
-                    self.blocks[target].bars.mbarriers.entry(bar.1).or_default().bytes += i64::from(bytes);
+                    let target = self.cta_of_rank(cta, bar.0);
+                    self.ctas[target].bars.mbarriers.entry(bar.1).or_default().bytes += i64::from(bytes);
                 }
                 Event::Complete { bar, bytes } => {
-                    let target = self.block_of(block, bar.0);
-                    let far = if matches!(op, Op::CancelLaunch { .. }) { LAUNCH_ANSWERS } else { 0.0 };
-                    self.push(now + far, SimEvent::Complete { block: target, address: bar.1, bytes });
+                    let target = self.cta_of_rank(cta, bar.0);
+                    let extra_latency = if matches!(op, Op::CancelLaunch { .. }) { CLC_LATENCY } else { 0.0 };
+                    self.push(now + extra_latency, SimEvent::Complete { cta: target, address: bar.1, bytes });
                 }
                 Event::Wait { .. } => {
                     // A released warp has already paid the wake-up latency.
@@ -179,35 +179,35 @@ impl Run<'_> {
                 _ => {}
             }
         }
-        (result, Why::Mbarrier)
+        (result, StallReason::Mbarrier)
     }
 
-    pub(super) fn expect_arrival(&mut self, block: usize, address: u32, count: u32) {
-        self.blocks[block].bars.mbarriers.entry(address).or_default().pending += i64::from(count);
+    pub(super) fn expect_arrival(&mut self, cta: usize, address: u32, count: u32) {
+        self.ctas[cta].bars.mbarriers.entry(address).or_default().pending += i64::from(count);
     }
-    pub(super) fn arrive(&mut self, block: usize, address: u32, count: u32) {
-        self.blocks[block].bars.mbarriers.entry(address).or_default().pending -= i64::from(count);
-        self.settle(block, address);
+    pub(super) fn arrive(&mut self, cta: usize, address: u32, count: u32) {
+        self.ctas[cta].bars.mbarriers.entry(address).or_default().pending -= i64::from(count);
+        self.try_complete_mbarrier(cta, address);
     }
-    pub(super) fn complete(&mut self, block: usize, address: u32, bytes: u32) {
-        self.blocks[block].bars.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
-        self.settle(block, address);
+    pub(super) fn complete(&mut self, cta: usize, address: u32, bytes: u32) {
+        self.ctas[cta].bars.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
+        self.try_complete_mbarrier(cta, address);
     }
-    fn settle(&mut self, block: usize, address: u32) {
+    fn try_complete_mbarrier(&mut self, cta: usize, address: u32) {
         let now = self.now;
         let wake = self.setup.machine.sync.wake;
-        let state = self.blocks[block].bars.mbarriers.entry(address).or_default();
+        let state = self.ctas[cta].bars.mbarriers.entry(address).or_default();
         if state.pending > 0 || state.bytes != 0 {
             return;
         }
         state.phases += 1;
         state.pending += state.expected;
         let phases = state.phases;
-        self.statistics.phase(now, block, address, phases);
-        let state = self.blocks[block].bars.mbarriers.entry(address).or_default();
+        self.statistics.phase(now, cta, address, phases);
+        let state = self.ctas[cta].bars.mbarriers.entry(address).or_default();
         let (woken, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|&(_, needed)| needed <= phases);
         state.waiting = waiting;
         let woken: Vec<(usize, u32)> = woken;
-        woken.into_iter().for_each(|(index, _)| self.release(index, now + wake, Why::Mbarrier));
+        woken.into_iter().for_each(|(index, _)| self.release(index, now + wake, StallReason::Mbarrier));
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Fetch {
     /// Arrival time of each line.
     lines: Vec<f64>,
     /// Cached lines in the order of their requests.
-    kept: VecDeque<u32>,
+    cached_lines: VecDeque<u32>,
     capacity: usize,
     ahead: u32,
     latency: f64,
@@ -26,15 +26,15 @@ impl Fetch {
         let all = vec![f64::INFINITY; lines as usize];
         Fetch {
             lines: all,
-            kept: VecDeque::new(),
+            cached_lines: VecDeque::new(),
             capacity,
             ahead: machine.code.prefetch_lines as u32,
             latency: machine.global.l2_latency,
         }
     }
 
-    /// Whether misses are possible.
-    pub(super) fn matters(&self) -> bool {
+    /// Whether an instruction can miss the cache: the code is larger than it.
+    pub(super) fn can_miss(&self) -> bool {
         !self.lines.is_empty()
     }
 
@@ -44,14 +44,14 @@ impl Fetch {
         for requested in line..=last {
             if self.lines[requested as usize].is_infinite() {
                 self.lines[requested as usize] = now + self.latency;
-                self.kept.push_back(requested);
+                self.cached_lines.push_back(requested);
             }
         }
-        let there = self.lines[line as usize];
-        while self.kept.len() > self.capacity {
-            let oldest = self.kept.pop_front().unwrap_or(line);
+        let arrival = self.lines[line as usize];
+        while self.cached_lines.len() > self.capacity {
+            let oldest = self.cached_lines.pop_front().unwrap_or(line);
             self.lines[oldest as usize] = f64::INFINITY;
         }
-        there
+        arrival
     }
 }

@@ -3,18 +3,18 @@
 //! All SMs of the grid behave alike, so the simulated SM gets an equal share of L2 and DRAM bandwidth. It may borrow its DRAM share
 //! ahead of time, up to the duration of an access, because the SMs do not all use their shares at once.
 
-use super::{Engine, Run, Setup, Why};
+use super::{Engine, Run, Setup, StallReason};
 use simulator::Event;
 use simulator::program::{Op, Space};
 use std::collections::BTreeSet;
 
 /// Averaging window of DRAM bandwidth, in cycles.
-const WINDOW: f64 = 2000.0;
+const DRAM_WINDOW: f64 = 2000.0;
 /// Maximum backlog of stores in cycles, before the next store waits.
-const BACKLOG: f64 = 1500.0;
+const MAX_BACKLOG: f64 = 1500.0;
 const CACHE_WAYS: usize = 8;
 /// Number of lines over which the share of DRAM lines is kept even.
-const EVENED: f64 = 32.0;
+const EVEN_LINES: f64 = 32.0;
 
 /// Bytes transferred over each channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,32 +29,33 @@ pub(crate) struct Traffic {
 pub(super) enum MemoryRequest {
     Load,
     Store,
-    Box,
+    TmaLoad,
     TmaStore,
 }
 
 #[derive(Default)]
 pub(super) struct Memory {
+    /// The time until which the L1 tags are busy; they look up one line per cycle.
     pub(super) tags: f64,
-    /// The channels from L2 and to L2.
-    path: f64,
-    out: f64,
-    bank: f64,
+    /// The times until which the channels from L2 and to L2, and the SM's share of DRAM, are busy.
+    from_l2: f64,
+    to_l2: f64,
+    dram: f64,
     /// Bytes per cycle.
-    path_rate: f64,
-    bank_rate: f64,
-    miss: f64,
+    l2_rate: f64,
+    dram_rate: f64,
+    miss_rate: f64,
     l2_latency: f64,
     memory_latency: f64,
-    far: f64,
+    far_latency: f64,
     slice_lines: u64,
-    queue: f64,
+    queue_factor: f64,
     /// Share of the spilled registers that does not fit L1.
     spilled_beyond: f64,
-    used: f64,
-    used_at: f64,
+    dram_use: f64,
+    dram_use_at: f64,
     sets: Vec<[u64; CACHE_WAYS]>,
-    seen: BTreeSet<u64>,
+    used_lines: BTreeSet<u64>,
     /// First uses of lines, and the number of them that came from DRAM.
     first_uses: f64,
     first_misses: f64,
@@ -70,28 +71,28 @@ impl Memory {
         let lines = (cache * 8.0) as usize;
         let stack = setup.stack * f64::from(setup.program.threads) * setup.resident_ctas as f64 / 1024.0;
         Memory {
-            path_rate: global.l2_bytes.min(global.l2_chip_bytes / setup.active),
-            bank_rate: setup.memory / setup.frequency / setup.active,
-            miss: setup.miss,
+            l2_rate: global.l2_bytes.min(global.l2_chip_bytes / setup.active_sms),
+            dram_rate: setup.dram_bandwidth / setup.frequency / setup.active_sms,
+            miss_rate: setup.miss_rate,
             l2_latency: global.l2_latency,
             memory_latency: global.memory_latency,
-            far: global.far,
+            far_latency: global.far,
             // In lines.
             slice_lines: (global.slice_interleave / 128.0).max(1.0) as u64,
-            queue: global.queue,
+            queue_factor: global.queue,
             spilled_beyond: (1.0 - cache / stack.max(1.0)).max(0.0),
             sets: vec![[u64::MAX; CACHE_WAYS]; (lines / CACHE_WAYS).max(1)],
             ..Memory::default()
         }
     }
 
-    /// The time until which the next access waits, because too many are in flight.
+    /// The time until which the next access waits, because too many bytes are in flight.
     pub(super) fn backlog(&self) -> f64 {
-        self.path.max(self.out).max(self.bank) - BACKLOG
+        self.from_l2.max(self.to_l2).max(self.dram) - MAX_BACKLOG
     }
 
     /// Looks a line up in L1 and inserts it.
-    fn cached(&mut self, line: u64) -> bool {
+    fn hit_l1(&mut self, line: u64) -> bool {
         let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.sets.len();
         let set = &mut self.sets[index];
         let found = set.iter().position(|&other| other == line);
@@ -99,47 +100,47 @@ impl Memory {
         set[0] = line;
         found.is_some()
     }
-    /// Returns whether the first use of lines misses L2. A fixed share of lines does. The choice is pseudo-random, but even over a
-    /// few hundred lines, so that programs that read the same lines in another order are comparable.
-    fn comes_from_memory(&mut self, line: u64, lines: f64) -> bool {
-        let owed = self.miss * self.first_uses - self.first_misses;
+    /// Returns whether the first use of lines misses L2. A fixed share of lines does. The choice is pseudo-random. It is even over
+    /// a few hundred lines, so that programs that read the same lines in another order are comparable.
+    fn is_from_dram(&mut self, line: u64, lines: f64) -> bool {
+        let owed = self.miss_rate * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
-        let chosen = (hash as f64) < (self.miss + owed / EVENED) * (1u64 << 24) as f64;
+        let is_miss = (hash as f64) < (self.miss_rate + owed / EVEN_LINES) * (1u64 << 24) as f64;
         self.first_uses += lines;
-        self.first_misses += if chosen { lines } else { 0.0 };
-        chosen
+        self.first_misses += if is_miss { lines } else { 0.0 };
+        is_miss
     }
 
-    /// Transfers bytes over a channel; returns when the last byte has left.
-    fn travel(&mut self, out: bool, now: f64, bytes: f64) -> f64 {
+    /// Transfers bytes over the channel to or from L2. Returns the time of the last byte.
+    fn transfer(&mut self, to_l2: bool, now: f64, bytes: f64) -> f64 {
         self.traffic.l2 += bytes;
-        let channel = if out { &mut self.out } else { &mut self.path };
-        *channel = channel.max(now) + bytes / self.path_rate;
+        let channel = if to_l2 { &mut self.to_l2 } else { &mut self.from_l2 };
+        *channel = channel.max(now) + bytes / self.l2_rate;
         *channel
     }
 
-    /// Extra L2 latency of a request for several lines. Half of the L2 slices are on the far partition, and the request completes
-    /// with its slowest line. Relative to the mean of near and far.
-    pub(super) fn slowest(&self, lines: &[u64]) -> f64 {
+    /// The L2 latency of a request for several lines, relative to the mean of near and far slices. Half of the L2 slices are in the
+    /// far partition, and the request completes with its slowest line.
+    pub(super) fn far_slice_latency(&self, lines: &[u64]) -> f64 {
         let slices = lines.chunk_by(|one, next| one / self.slice_lines == next / self.slice_lines).count();
-        self.far * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))
+        self.far_latency * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))
     }
 
     /// Transfers bytes, some of them from DRAM; returns the arrival time.
-    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, asking: MemoryRequest) -> f64 {
+    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, kind: MemoryRequest) -> f64 {
         self.traffic.memory += from_memory;
-        let travelled = self.travel(matches!(asking, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
+        let transferred = self.transfer(matches!(kind, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
         let latency = if from_memory > 0.0 { self.memory_latency } else { self.l2_latency };
-        self.used *= (-(now - self.used_at).max(0.0) / WINDOW).exp();
-        self.used_at = self.used_at.max(now);
-        self.used += from_memory / self.bank_rate / WINDOW;
-        // While all SMs load TMA tiles, the rows and far lines of a tile determine its time.
-        let waits = from_memory > 0.0 && asking != MemoryRequest::Box;
-        let waiting = if waits { self.queue * latency * self.used.min(1.0) } else { 0.0 };
-        let mut done = travelled + latency + extra + waiting;
+        self.dram_use *= (-(now - self.dram_use_at).max(0.0) / DRAM_WINDOW).exp();
+        self.dram_use_at = self.dram_use_at.max(now);
+        self.dram_use += from_memory / self.dram_rate / DRAM_WINDOW;
+        // A TMA load does not queue: its rows and its lines in far L2 slices already determine its time.
+        let waits = from_memory > 0.0 && kind != MemoryRequest::TmaLoad;
+        let waiting = if waits { self.queue_factor * latency * self.dram_use.min(1.0) } else { 0.0 };
+        let mut done = transferred + latency + extra + waiting;
         if from_memory > 0.0 {
-            self.bank = self.bank.max(now - self.memory_latency) + from_memory / self.bank_rate;
-            done = done.max(self.bank + latency);
+            self.dram = self.dram.max(now - self.memory_latency) + from_memory / self.dram_rate;
+            done = done.max(self.dram + latency);
         }
         done
     }
@@ -149,19 +150,19 @@ impl Memory {
         let bytes = 128.0 * lines * self.spilled_beyond;
         self.tags = self.tags.max(now) + lines;
         // Spills are reloaded about as often as they are stored.
-        self.travel(false, now, bytes / 2.0);
-        self.travel(true, now, bytes / 2.0);
+        self.transfer(false, now, bytes / 2.0);
+        self.transfer(true, now, bytes / 2.0);
     }
 
-    pub(super) fn lines_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
-        let is_cold = |line: &&u64| self.seen.insert(**line ^ salt) && self.comes_from_memory(**line ^ salt, 1.0);
+    pub(super) fn count_dram_lines(&mut self, lines: &[u64], salt: u64) -> f64 {
+        let is_cold = |line: &&u64| self.used_lines.insert(**line ^ salt) && self.is_from_dram(**line ^ salt, 1.0);
         lines.iter().filter(is_cold).count() as f64
     }
     /// CTAs share TMA tiles, not single lines: either all unread lines of a tile come from DRAM, or none.
-    pub(super) fn tma_tile_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
+    pub(super) fn count_dram_lines_of_tma_tile(&mut self, lines: &[u64], salt: u64) -> f64 {
         let Some(&first) = lines.first() else { return 0.0 };
-        let missing = lines.iter().filter(|&&line| self.seen.insert(line ^ salt)).count() as f64;
-        if self.comes_from_memory(first ^ salt, missing) { missing } else { 0.0 }
+        let missing = lines.iter().filter(|&&line| self.used_lines.insert(line ^ salt)).count() as f64;
+        if self.is_from_dram(first ^ salt, missing) { missing } else { 0.0 }
     }
 }
 
@@ -169,24 +170,24 @@ impl Run<'_> {
     /// The cost of spill traffic. The assembler reloads ahead of use, so no instruction waits for it.
     pub(super) fn spill(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
-        let number = self.blocks[warp.block].sm;
+        let number = self.ctas[warp.cta].sm;
         let sm = &mut self.sms[number];
         let smsp = &mut sm.smsps[warp.index % 4];
         smsp.issue += count;
-        (warp.free, warp.why) = (warp.free + count, Why::Spill);
+        (warp.free, warp.stall) = (warp.free + count, StallReason::Spill);
         sm.port = sm.port.max(self.now) + count;
         sm.memory.spill(self.now, count);
         self.statistics.engine(Engine::Port, count);
     }
 
     /// A load, a store, an atomic operation, or a matrix load or store.
-    pub(super) fn access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, Why) {
+    pub(super) fn access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
+        let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].sm;
-        let salt = (self.blocks[block].cluster as u64) << 44;
-        let mut why = Why::Shared;
+        let number = self.ctas[cta].sm;
+        let salt = (self.ctas[cta].cluster as u64) << 44;
+        let mut stall = StallReason::Shared;
         for event in events {
             match *event {
                 Event::Shared { wavefronts, bytes, remote } => {
@@ -216,25 +217,25 @@ impl Run<'_> {
                     ready = ready.max(start + (cycles - least).max(0.0) + latency);
                 }
                 Event::Global { first, count, sectors } => {
-                    why = Why::Global;
+                    stall = StallReason::Global;
                     let lines = &stream.lines[first as usize..(first + count) as usize];
                     let memory = &mut self.sms[number].memory;
                     let start = memory.tags.max(now);
                     memory.tags = start + f64::from(count);
                     let load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
-                    let misses = lines.iter().filter(|&&line| !(load && memory.cached(line ^ salt))).count() as f64;
+                    let misses = lines.iter().filter(|&&line| !(load && memory.hit_l1(line ^ salt))).count() as f64;
                     memory.traffic.l1_hits += f64::from(count) - misses;
                     let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
                     let mut done = start + f64::from(count) - 1.0 + machine.global.l1_latency;
                     if misses > 0.0 {
                         let cold = if load || matches!(op, Op::Store { .. }) {
-                            memory.lines_from_memory(lines, salt).min(misses)
+                            memory.count_dram_lines(lines, salt).min(misses)
                         } else {
                             0.0
                         };
-                        let asking = if matches!(op, Op::Store { .. }) { MemoryRequest::Store } else { MemoryRequest::Load };
-                        let extra = memory.slowest(lines);
-                        done = done.max(memory.request(start, misses * each, cold * each, extra, asking));
+                        let kind = if matches!(op, Op::Store { .. }) { MemoryRequest::Store } else { MemoryRequest::Load };
+                        let extra = memory.far_slice_latency(lines);
+                        done = done.max(memory.request(start, misses * each, cold * each, extra, kind));
                     }
                     if !matches!(op, Op::Store { .. }) {
                         ready = ready.max(done);
@@ -243,26 +244,29 @@ impl Run<'_> {
                 _ => {}
             }
         }
-        (ready, why)
+        (ready, stall)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EVENED, Memory};
+    use super::{EVEN_LINES, Memory};
 
     #[test]
     fn every_line_set_misses_at_the_same_rate() {
-        for (miss, stride) in [(0.3, 1), (0.3, 64), (0.01, 1), (0.99, 7)] {
-            let mut memory = Memory { miss, ..Memory::default() };
+        for (miss_rate, stride) in [(0.3, 1), (0.3, 64), (0.01, 1), (0.99, 7)] {
+            let mut memory = Memory { miss_rate, ..Memory::default() };
             for line in 0..10_000 {
-                memory.comes_from_memory(line * stride, 1.0);
-                assert!((memory.first_misses - miss * memory.first_uses).abs() <= EVENED, "{line} at a miss rate of {miss}");
+                memory.is_from_dram(line * stride, 1.0);
+                assert!(
+                    (memory.first_misses - miss_rate * memory.first_uses).abs() <= EVEN_LINES,
+                    "{line} at a miss rate of {miss_rate}"
+                );
             }
         }
-        for (miss, all) in [(0.0, 0.0), (1.0, 1000.0)] {
-            let mut memory = Memory { miss, ..Memory::default() };
-            (0..1000).for_each(|line| _ = memory.comes_from_memory(line, 1.0));
+        for (miss_rate, all) in [(0.0, 0.0), (1.0, 1000.0)] {
+            let mut memory = Memory { miss_rate, ..Memory::default() };
+            (0..1000).for_each(|line| _ = memory.is_from_dram(line, 1.0));
             assert_eq!(memory.first_misses, all);
         }
     }

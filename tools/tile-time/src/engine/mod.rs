@@ -13,14 +13,14 @@ mod statistics;
 
 use crate::code::Code;
 use crate::cost::Unit;
-use barriers::Bars;
+use barriers::CtaBarriers;
 use fetch::Fetch;
 use memory::Memory;
 pub(crate) use memory::Traffic;
 use perf_model::Machine;
 use simulator::program::{Op, Program, Space};
 use simulator::{Record, Recording, Stream};
-pub(crate) use statistics::{ENGINES, Engine, Span, Spent, Statistics, WHYS, Why};
+pub(crate) use statistics::{ENGINES, Engine, InstructionTime, STALL_REASONS, Span, StallReason, Statistics};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -33,15 +33,16 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) recording: &'a Recording,
-    /// Number of resident clusters, and number of clusters that run one after another in each slot.
+    /// Number of clusters that are resident together (each SM runs one CTA of each), and number of clusters that run one after
+    /// another in place of each.
     pub(crate) resident_ctas: usize,
     pub(crate) waves_simulated: usize,
-    /// SMs that share caches and DRAM.
-    pub(crate) active: f64,
+    /// SMs that run CTAs and share the L2 cache and DRAM.
+    pub(crate) active_sms: f64,
     /// Share of the lines that come from DRAM instead of L2.
-    pub(crate) miss: f64,
+    pub(crate) miss_rate: f64,
     /// DRAM bandwidth of the GPU in bytes per second.
-    pub(crate) memory: f64,
+    pub(crate) dram_bandwidth: f64,
     /// Clock frequency in Hz.
     pub(crate) frequency: f64,
     pub(crate) timeline: bool,
@@ -53,7 +54,7 @@ pub(crate) struct Setup<'a> {
 }
 
 /// An event with its time. The order is by time, then by insertion.
-struct Entry {
+struct QueuedEvent {
     time: f64,
     number: u64,
     what: SimEvent,
@@ -64,35 +65,35 @@ enum SimEvent {
     /// A warp may issue.
     Warp(usize),
     Arrive {
-        block: usize,
+        cta: usize,
         address: u32,
         count: u32,
     },
     Complete {
-        block: usize,
+        cta: usize,
         address: u32,
         bytes: u32,
     },
 }
 
-impl PartialEq for Entry {
+impl PartialEq for QueuedEvent {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Entry {}
-impl PartialOrd for Entry {
+impl Eq for QueuedEvent {}
+impl PartialOrd for QueuedEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Entry {
+impl Ord for QueuedEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
     }
 }
 
-/// One of the four sub-partitions of an SM.
+/// One of the four sub-partitions of an SM. Each number is the time until which the issue port or the unit is busy.
 #[derive(Default)]
 struct Smsp {
     issue: f64,
@@ -105,19 +106,21 @@ struct Smsp {
 #[derive(Default)]
 struct Sm {
     smsps: [Smsp; 4],
+    /// The times until which the shared-memory port, the `tcgen05` MMA unit and TMA are busy.
     port: f64,
     tensor: f64,
-    engine: f64,
+    tma: f64,
     memory: Memory,
     fetch: Fetch,
 }
 
-struct Block {
+/// A running CTA.
+struct Cta {
     sm: usize,
-    /// The CTAs of its cluster.
+    /// The index of its cluster.
     cluster: usize,
     rank: usize,
-    bars: Bars,
+    bars: CtaBarriers,
     warps: usize,
     /// Completion time of the issued tensor work, and the latency that a commit adds.
     tensor_end: f64,
@@ -125,29 +128,29 @@ struct Block {
 }
 
 struct Cluster {
-    first_block: usize,
+    first_cta: usize,
     cta_slot: usize,
-    /// Running CTAs.
-    blocks: usize,
+    /// Number of its CTAs that have not ended.
+    running_ctas: usize,
     arrived: usize,
     waiting: Vec<usize>,
     start: f64,
 }
 
 struct Warp<'a> {
-    block: usize,
+    cta: usize,
     index: usize,
     stream: &'a Stream,
-    /// The next record in execution order, the range of the basic block that is reordered now, and the issue order of its records.
+    /// The next record in execution order, the range of the reordered scheduling region, and the issue order of its records.
     /// The order is empty if records are issued in execution order.
     next: usize,
-    executed_block: (usize, usize),
+    executed_region: (usize, usize),
     issued: Vec<usize>,
     ready: Vec<f64>,
-    producer: Vec<Why>,
+    producer: Vec<StallReason>,
     /// End of its last issue, the reason of the current stall, and the time up to which stalls are accounted for.
     free: f64,
-    why: Why,
+    stall: StallReason,
     accounted: f64,
     /// Whether the instruction at `next` waited for other warps and has been released.
     released: bool,
@@ -160,7 +163,7 @@ struct Warp<'a> {
     tensor_stores: f64,
 }
 
-/// Groups of asynchronous work, with completion times.
+/// Commit groups of asynchronous work of a warp, with completion times.
 #[derive(Default)]
 struct Groups {
     open: f64,
@@ -178,18 +181,18 @@ impl Groups {
         self.done.push_back((self.open, self.open_read));
         (self.open, self.open_read) = (0.0, 0.0);
     }
-    /// Completion time of all groups except the last `left`; `None` includes the open group.
-    fn wait(&self, left: Option<u32>, read: bool) -> f64 {
-        let count = self.done.len().saturating_sub(left.unwrap_or(0) as usize);
+    /// Completion time of all groups except the last `max_open`; `None` includes the open group.
+    fn wait(&self, max_open: Option<u32>, read: bool) -> f64 {
+        let count = self.done.len().saturating_sub(max_open.unwrap_or(0) as usize);
         let all = self.done.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
-        if left.is_none() { all.max(self.open) } else { all }
+        if max_open.is_none() { all.max(self.open) } else { all }
     }
-    fn all(&self) -> f64 {
+    fn completion(&self) -> f64 {
         self.wait(None, false)
     }
-    /// Removes groups for which no warp can wait any more.
-    fn forget(&mut self, left: Option<u32>) {
-        while self.done.len() > left.unwrap_or(0) as usize {
+    /// Removes the groups for which a wait with `max_open` has waited.
+    fn remove_complete(&mut self, max_open: Option<u32>) {
+        while self.done.len() > max_open.unwrap_or(0) as usize {
             self.done.pop_front();
         }
     }
@@ -199,28 +202,28 @@ pub(crate) struct Run<'a> {
     setup: &'a Setup<'a>,
     now: f64,
     number: u64,
-    heap: BinaryHeap<Entry>,
+    heap: BinaryHeap<QueuedEvent>,
     sms: Vec<Sm>,
-    blocks: Vec<Block>,
+    ctas: Vec<Cta>,
     clusters: Vec<Cluster>,
     warps: Vec<Warp<'a>>,
-    started: usize,
+    clusters_started: usize,
     statistics: Statistics,
 }
 
-/// Simulates the resident clusters, and those that follow in their slots, to the end.
+/// Simulates the resident clusters, and the clusters that follow when these end, to the end.
 pub(crate) fn run(setup: &Setup) -> Statistics {
-    let ctas = setup.recording.ctas.len();
+    let sm_count = setup.recording.ctas.len();
     let mut run = Run {
         setup,
         now: 0.0,
         number: 0,
         heap: BinaryHeap::new(),
-        sms: (0..ctas).map(|_| Sm::default()).collect(),
-        blocks: Vec::new(),
+        sms: (0..sm_count).map(|_| Sm::default()).collect(),
+        ctas: Vec::new(),
         clusters: Vec::new(),
         warps: Vec::new(),
-        started: 0,
+        clusters_started: 0,
         statistics: Statistics::new(setup),
     };
     for sm in &mut run.sms {
@@ -234,8 +237,8 @@ pub(crate) fn run(setup: &Setup) -> Statistics {
         run.now = entry.time;
         match entry.what {
             SimEvent::Warp(warp) => run.advance(warp),
-            SimEvent::Arrive { block, address, count } => run.arrive(block, address, count),
-            SimEvent::Complete { block, address, bytes } => run.complete(block, address, bytes),
+            SimEvent::Arrive { cta, address, count } => run.arrive(cta, address, count),
+            SimEvent::Complete { cta, address, bytes } => run.complete(cta, address, bytes),
         }
     }
     run.finish()
@@ -244,41 +247,41 @@ pub(crate) fn run(setup: &Setup) -> Statistics {
 impl<'a> Run<'a> {
     fn push(&mut self, time: f64, what: SimEvent) {
         self.number += 1;
-        self.heap.push(Entry { time, number: self.number, what });
+        self.heap.push(QueuedEvent { time, number: self.number, what });
     }
 
     fn start_cluster(&mut self, cta_slot: usize, time: f64) {
         let setup = self.setup;
-        self.started += 1;
-        let first_block = self.blocks.len();
-        let ctas = &setup.recording.ctas;
+        self.clusters_started += 1;
+        let first_cta = self.ctas.len();
+        let recorded = &setup.recording.ctas;
         let start = time + setup.machine.launch.start;
         let number = self.clusters.len();
-        self.clusters.push(Cluster { first_block, cta_slot, blocks: ctas.len(), arrived: 0, waiting: Vec::new(), start });
-        for (rank, cta) in ctas.iter().enumerate() {
-            let block = self.blocks.len();
-            self.blocks.push(Block {
+        self.clusters.push(Cluster { first_cta, cta_slot, running_ctas: recorded.len(), arrived: 0, waiting: Vec::new(), start });
+        for (rank, streams) in recorded.iter().enumerate() {
+            let cta = self.ctas.len();
+            self.ctas.push(Cta {
                 sm: rank,
                 cluster: number,
                 rank,
-                bars: Bars::default(),
-                warps: cta.len(),
+                bars: CtaBarriers::default(),
+                warps: streams.len(),
                 tensor_end: 0.0,
                 tensor_commit: 0.0,
             });
-            for (index, stream) in cta.iter().enumerate() {
+            for (index, stream) in streams.iter().enumerate() {
                 let slots = setup.program.slots as usize;
                 self.warps.push(Warp {
-                    block,
+                    cta,
                     index,
                     stream,
                     next: 0,
-                    executed_block: (0, 0),
+                    executed_region: (0, 0),
                     issued: Vec::new(),
                     ready: vec![0.0; slots],
-                    producer: vec![Why::Arithmetic; slots],
+                    producer: vec![StallReason::Arithmetic; slots],
                     free: start,
-                    why: Why::Start,
+                    stall: StallReason::Start,
                     accounted: start,
                     released: false,
                     line: u32::MAX,
@@ -297,10 +300,10 @@ impl<'a> Run<'a> {
     fn advance(&mut self, warp: usize) {
         loop {
             if self.warps[warp].next >= self.warps[warp].stream.records.len() {
-                return self.end_of(warp);
+                return self.end_warp(warp);
             }
-            let record = self.record(warp);
-            if self.rename(warp, record) {
+            let record = self.next_record(warp);
+            if self.skip_folded(warp, record) {
                 self.warps[warp].next += 1;
                 continue;
             }
@@ -325,43 +328,44 @@ impl<'a> Run<'a> {
     /// Fetches an instruction; a new instruction-cache line may stall the warp.
     fn fetch(&mut self, index: usize, record: usize) {
         let warp = &mut self.warps[index];
-        let sm = &mut self.sms[self.blocks[warp.block].sm];
+        let sm = &mut self.sms[self.ctas[warp.cta].sm];
         let line = self.setup.code.lines[warp.stream.records[record].pc as usize];
-        if !sm.fetch.matters() || warp.line == line {
+        if !sm.fetch.can_miss() || warp.line == line {
             return;
         }
         warp.line = line;
-        let there = sm.fetch.line(line, self.now.max(warp.free));
-        if there > warp.free {
-            (warp.free, warp.why) = (there, Why::Fetch);
+        let arrival = sm.fetch.line(line, self.now.max(warp.free));
+        if arrival > warp.free {
+            (warp.free, warp.stall) = (arrival, StallReason::Fetch);
         }
     }
 
-    /// The record to issue next; basic blocks are reordered as by an assembler.
-    fn record(&mut self, warp: usize) -> usize {
+    /// The record that a warp issues next. Inside a scheduling region, the order is that of the assembler.
+    fn next_record(&mut self, warp: usize) -> usize {
         let setup = self.setup;
         let warp = &mut self.warps[warp];
-        if warp.next >= warp.executed_block.1 {
+        if warp.next >= warp.executed_region.1 {
             let code = &setup.code;
             let records = &warp.stream.records[warp.next..];
             let first = records[0].pc;
             warp.issued.clear();
-            warp.executed_block = (warp.next, warp.next + 1);
-            if let Ok(at) = code.block_starts.binary_search(&first)
-                && let Some(length) = executed(records, code.block_starts[at + 1], setup.program, code)
+            warp.executed_region = (warp.next, warp.next + 1);
+            if let Ok(at) = code.region_starts.binary_search(&first)
+                && let Some(length) = executed_records(records, code.region_starts[at + 1], setup.program, code)
             {
-                warp.executed_block.1 = warp.next + length;
-                let executed_block = &records[..length];
-                let issued = code.order[first as usize..code.block_starts[at + 1] as usize].iter();
-                let places = issued.filter_map(|pc| executed_block.binary_search_by_key(pc, |record| record.pc).ok());
-                warp.issued.extend(places.map(|cta_slot| warp.next + cta_slot));
+                warp.executed_region.1 = warp.next + length;
+                let executed_region = &records[..length];
+                let issued = code.order[first as usize..code.region_starts[at + 1] as usize].iter();
+                let places = issued.filter_map(|pc| executed_region.binary_search_by_key(pc, |record| record.pc).ok());
+                warp.issued.extend(places.map(|place| warp.next + place));
             }
         }
-        warp.issued.get(warp.next - warp.executed_block.0).copied().unwrap_or(warp.next)
+        warp.issued.get(warp.next - warp.executed_region.0).copied().unwrap_or(warp.next)
     }
 
-    /// A folded instruction only renames its operands.
-    fn rename(&mut self, index: usize, record: usize) -> bool {
+    /// Skips an instruction without machine code, whose results are ready when its operands are. Returns false for other
+    /// instructions.
+    fn skip_folded(&mut self, index: usize, record: usize) -> bool {
         let warp = &mut self.warps[index];
         let pc = warp.stream.records[record].pc as usize;
         if !self.setup.code.folded[pc] {
@@ -369,7 +373,7 @@ impl<'a> Run<'a> {
         }
         let (reads, writes) = &self.setup.code.operands[pc];
         let from = reads.iter().map(|&slot| (warp.ready[slot as usize], warp.producer[slot as usize]));
-        let (ready, producer) = from.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, Why::Arithmetic));
+        let (ready, producer) = from.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, StallReason::Arithmetic));
         for &slot in writes.iter() {
             (warp.ready[slot as usize], warp.producer[slot as usize]) = (ready, producer);
         }
@@ -382,40 +386,40 @@ impl<'a> Run<'a> {
         let warp = &self.warps[index];
         let pc = warp.stream.records[record].pc as usize;
         let (reads, writes) = &setup.code.operands[pc];
-        let (mut time, mut why) = (warp.free, warp.why);
+        let (mut time, mut stall) = (warp.free, warp.stall);
         for &slot in reads.iter().chain(writes.iter()) {
             if warp.ready[slot as usize] > time {
-                (time, why) = (warp.ready[slot as usize], warp.producer[slot as usize]);
+                (time, stall) = (warp.ready[slot as usize], warp.producer[slot as usize]);
             }
         }
         let op = &setup.program.code[pc].op;
-        let mut later = |at: f64, reason: Why| {
+        let mut later = |at: f64, reason: StallReason| {
             if at > time {
-                (time, why) = (at, reason);
+                (time, stall) = (at, reason);
             }
         };
-        let sm = &self.sms[self.blocks[warp.block].sm];
+        let sm = &self.sms[self.ctas[warp.cta].sm];
         let smsp = &sm.smsps[warp.index % 4];
         match op {
-            Op::CopyWait { left } => later(warp.copies.wait(*left, false), Why::Copies),
-            Op::BulkWait { left, read } => later(warp.stores.wait(Some(*left), *read), Why::Stores),
-            Op::WgmmaWait { left } => later(warp.mmas.wait(Some(*left), false), Why::Mmas),
-            Op::TensorWait { loads: true } => later(warp.tensor_loads, Why::TmemLoad),
-            Op::TensorWait { loads: false } => later(warp.tensor_stores, Why::TmemLoad),
+            Op::CopyWait { max_open } => later(warp.copies.wait(*max_open, false), StallReason::Copies),
+            Op::BulkWait { max_open, read } => later(warp.stores.wait(Some(*max_open), *read), StallReason::Stores),
+            Op::WgmmaWait { max_open } => later(warp.mmas.wait(Some(*max_open), false), StallReason::Mmas),
+            Op::TensorWait { loads: true } => later(warp.tensor_loads, StallReason::TmemLoad),
+            Op::TensorWait { loads: false } => later(warp.tensor_stores, StallReason::TmemLoad),
             Op::Load { space, .. } | Op::Store { space, .. } if *space != Space::Param => {
-                later(sm.port - PORT_QUEUE, Why::Port);
-                later(sm.memory.backlog(), Why::Memory);
+                later(sm.port - PORT_QUEUE, StallReason::Port);
+                later(sm.memory.backlog(), StallReason::Memory);
             }
-            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => later(sm.port - PORT_QUEUE, Why::Port),
+            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => later(sm.port - PORT_QUEUE, StallReason::Port),
             Op::CopyAsync { .. } => {
-                later(sm.port - PORT_QUEUE, Why::Port);
-                later(sm.memory.backlog(), Why::Memory);
+                later(sm.port - PORT_QUEUE, StallReason::Port);
+                later(sm.memory.backlog(), StallReason::Memory);
             }
             _ => {}
         }
         if setup.spills && setup.code.spills[pc] > 0.0 {
-            later(sm.port - PORT_QUEUE, Why::Port);
-            later(sm.memory.backlog(), Why::Spill);
+            later(sm.port - PORT_QUEUE, StallReason::Port);
+            later(sm.memory.backlog(), StallReason::Spill);
         }
         let cost = &setup.code.costs[pc];
         for &(unit, _) in &cost.uses {
@@ -423,22 +427,22 @@ impl<'a> Run<'a> {
                 Unit::Fma => smsp.units[Unit::Heavy as usize].min(smsp.light),
                 unit => smsp.units[unit as usize],
             };
-            later(free, if unit == Unit::Tensor { Why::TensorUnit } else { Why::Unit });
+            later(free, if unit == Unit::Tensor { StallReason::TensorUnit } else { StallReason::Unit });
         }
         if cost.slots > 0.0 {
-            later(smsp.issue, Why::Slot);
+            later(smsp.issue, StallReason::Slot);
         }
         if time > self.now {
-            self.account(index, pc as u32, why, time);
+            self.account(index, pc as u32, stall, time);
         }
         Some(time.max(self.now))
     }
 
     /// Accounts the time of a warp up to `until` to a reason.
-    fn account(&mut self, index: usize, pc: u32, why: Why, until: f64) {
+    fn account(&mut self, index: usize, pc: u32, stall: StallReason, until: f64) {
         let warp = &mut self.warps[index];
         if until > warp.accounted {
-            self.statistics.wait(warp.block, warp.index, pc, why, warp.accounted, until);
+            self.statistics.wait(warp.cta, warp.index, pc, stall, warp.accounted, until);
             warp.accounted = until;
         }
     }
@@ -449,17 +453,17 @@ impl<'a> Run<'a> {
         let now = self.now;
         let pc = self.warps[index].stream.records[record].pc;
         let op = &setup.program.code[pc as usize].op;
-        if !self.warps[index].released && !self.meet(index, record, op) {
+        if !self.warps[index].released && !self.wait_for_warps(index, record, op) {
             return false;
         }
         let cost = &setup.code.costs[pc as usize];
         let warp = &mut self.warps[index];
         self.statistics.issued(warp.index, pc, cost.slots);
-        let sm = &mut self.sms[self.blocks[warp.block].sm];
+        let sm = &mut self.sms[self.ctas[warp.cta].sm];
         let smsp = &mut sm.smsps[warp.index % 4];
         smsp.issue = smsp.issue.max(now) + cost.slots;
         for &(unit, cycles) in &cost.uses {
-            // The FMA pipe has two halves: use the one that is free first, at twice the interval.
+            // The FMA unit has two halves: use the one that is free first, at twice the interval.
             if unit == Unit::Fma && setup.machine.rate.f32 > 64.0 {
                 let heavy = &mut smsp.units[Unit::Heavy as usize];
                 let half = if smsp.light <= *heavy { &mut smsp.light } else { heavy };
@@ -475,7 +479,7 @@ impl<'a> Run<'a> {
             self.statistics.unit(unit, cycles);
         }
         warp.free = now + cost.slots;
-        warp.why = Why::Slot;
+        warp.stall = StallReason::Slot;
         warp.accounted = warp.free;
         if setup.spills && setup.code.spills[pc as usize] > 0.0 {
             self.spill(index, f64::from(setup.code.spills[pc as usize]));
@@ -489,7 +493,7 @@ impl<'a> Run<'a> {
             warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.slots).sum());
         } else if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && following.is_some_and(|next| next != pc + 1) {
             warp.free += setup.machine.latency.branch;
-            warp.why = Why::Branch;
+            warp.stall = StallReason::Branch;
         }
         for &slot in setup.code.operands[pc as usize].1.iter() {
             (warp.ready[slot as usize], warp.producer[slot as usize]) = (ready, producer);
@@ -498,7 +502,7 @@ impl<'a> Run<'a> {
     }
 
     /// The effects of an instruction beyond its unit. Returns when its result is ready, and the kind of wait for it.
-    fn effect(&mut self, index: usize, record: usize, op: &Op, ready: f64) -> (f64, Why) {
+    fn effect(&mut self, index: usize, record: usize, op: &Op, ready: f64) -> (f64, StallReason) {
         let setup = self.setup;
         let machine = setup.machine;
         let now = self.now;
@@ -509,29 +513,29 @@ impl<'a> Run<'a> {
                 self.access(index, events, op, ready)
             }
             Op::Shuffle { .. } => {
-                let sm = &mut self.sms[self.blocks[self.warps[index].block].sm];
+                let sm = &mut self.sms[self.ctas[self.warps[index].cta].sm];
                 sm.port = sm.port.max(now) + 1.0;
                 self.statistics.engine(Engine::Port, 1.0);
-                (ready, Why::Shared)
+                (ready, StallReason::Shared)
             }
-            Op::Mma(_) => (ready, Why::Mma),
+            Op::Mma(_) => (ready, StallReason::Mma),
             Op::CopyAsync { .. } | Op::CopyCommit | Op::CopyArrive { .. } | Op::Bulk(_) | Op::BulkCommit => {
                 self.copy(index, events, op);
-                (ready, Why::Arithmetic)
+                (ready, StallReason::Arithmetic)
             }
-            Op::CopyWait { left } => {
-                self.warps[index].copies.forget(*left);
-                (ready, Why::Copies)
+            Op::CopyWait { max_open } => {
+                self.warps[index].copies.remove_complete(*max_open);
+                (ready, StallReason::Copies)
             }
-            Op::BulkWait { left, read } => {
+            Op::BulkWait { max_open, read } => {
                 if !read {
-                    self.warps[index].stores.forget(Some(*left));
+                    self.warps[index].stores.remove_complete(Some(*max_open));
                 }
-                (ready, Why::Stores)
+                (ready, StallReason::Stores)
             }
-            Op::WgmmaWait { left } => {
-                self.warps[index].mmas.forget(Some(*left));
-                (ready, Why::Mmas)
+            Op::WgmmaWait { max_open } => {
+                self.warps[index].mmas.remove_complete(Some(*max_open));
+                (ready, StallReason::Mmas)
             }
             Op::Wgmma(_)
             | Op::WgmmaCommit
@@ -559,39 +563,39 @@ impl<'a> Run<'a> {
                 };
                 self.warps[index].free += extra;
                 if extra > 0.0 {
-                    self.warps[index].why = Why::Fence;
+                    self.warps[index].stall = StallReason::Fence;
                 }
-                (ready, Why::Arithmetic)
+                (ready, StallReason::Arithmetic)
             }
-            Op::Exit => (ready, Why::Arithmetic),
-            Op::Lane { .. } | Op::Move { .. } | Op::Select { .. } | Op::Pack { .. } | Op::Unpack { .. } => {
+            Op::Exit => (ready, StallReason::Arithmetic),
+            Op::Elementwise { .. } | Op::Move { .. } | Op::Select { .. } | Op::Pack { .. } | Op::Unpack { .. } => {
                 let pc = stream.records[record].pc as usize;
                 let special = setup.code.costs[pc].uses.iter().any(|(unit, _)| *unit == Unit::Special);
-                (ready, if special { Why::Special } else { Why::Arithmetic })
+                (ready, if special { StallReason::Special } else { StallReason::Arithmetic })
             }
-            _ => (ready, Why::Arithmetic),
+            _ => (ready, StallReason::Arithmetic),
         }
     }
 
-    fn end_of(&mut self, warp: usize) {
-        let block = self.warps[warp].block;
+    fn end_warp(&mut self, warp: usize) {
+        let cta = self.warps[warp].cta;
         self.warps[warp].ready = Vec::new();
         self.warps[warp].producer = Vec::new();
         let end = self.warps[warp].free.max(self.now);
         self.statistics.end_of_warp(end);
-        self.blocks[block].warps -= 1;
-        self.warp_left(block);
-        if self.blocks[block].warps > 0 {
+        self.ctas[cta].warps -= 1;
+        self.warp_exited(cta);
+        if self.ctas[cta].warps > 0 {
             return;
         }
-        let cluster = self.blocks[block].cluster;
-        self.clusters[cluster].blocks -= 1;
-        if self.clusters[cluster].blocks > 0 {
+        let cluster = self.ctas[cta].cluster;
+        self.clusters[cluster].running_ctas -= 1;
+        if self.clusters[cluster].running_ctas > 0 {
             return;
         }
         let (start, cta_slot) = (self.clusters[cluster].start, self.clusters[cluster].cta_slot);
-        self.statistics.blocks.push((start, end));
-        if self.started < self.setup.resident_ctas * self.setup.waves_simulated {
+        self.statistics.cluster_times.push((start, end));
+        if self.clusters_started < self.setup.resident_ctas * self.setup.waves_simulated {
             self.start_cluster(cta_slot, end + self.setup.machine.launch.next - self.setup.machine.launch.start);
         }
     }
@@ -609,24 +613,24 @@ impl<'a> Run<'a> {
     }
 
     /// Records a span of an engine's timeline.
-    fn span(&mut self, engine: Engine, block: usize, start: f64, end: f64, pc: u32) {
+    fn span(&mut self, engine: Engine, cta: usize, start: f64, end: f64, pc: u32) {
         if self.setup.timeline {
-            self.statistics.spans.push(Span { engine: Some(engine), block, warp: 0, why: Why::Slot, start, end, pc });
+            self.statistics.spans.push(Span { engine: Some(engine), cta, warp: 0, stall: StallReason::Slot, start, end, pc });
         }
     }
     /// The current instruction of a warp.
     fn pc(&mut self, index: usize) -> u32 {
-        let record = self.record(index);
+        let record = self.next_record(index);
         self.warps[index].stream.records[record].pc
     }
-    fn block_of(&self, block: usize, rank: u8) -> usize {
-        self.clusters[self.blocks[block].cluster].first_block + usize::from(rank)
+    fn cta_of_rank(&self, cta: usize, rank: u8) -> usize {
+        self.clusters[self.ctas[cta].cluster].first_cta + usize::from(rank)
     }
 }
 
-/// The number of records that execute a basic block up to `end`, complete except for instructions that converted branches skip.
-/// `None` if execution leaves the block early.
-fn executed(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
+/// The number of records that execute a region up to `end`, complete except for instructions that converted branches skip.
+/// `None` if execution leaves the region early.
+fn executed_records(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
         if record.pc + 1 == end {
             return Some(index + 1);

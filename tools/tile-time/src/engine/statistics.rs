@@ -4,9 +4,9 @@ use super::Setup;
 use super::memory::Traffic;
 use crate::cost::{UNITS, Unit};
 
-/// The stall reason of a warp.
+/// The reason why a warp does not issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Why {
+pub(crate) enum StallReason {
     /// Another warp of its sub-partition issued.
     Slot,
     Arithmetic,
@@ -31,33 +31,33 @@ pub(crate) enum Why {
     Fetch,
 }
 
-pub(crate) const WHYS: [(Why, &str); 21] = [
-    (Why::Slot, "an issue slot"),
-    (Why::Arithmetic, "results of arithmetic"),
-    (Why::Special, "results of special functions"),
-    (Why::Shared, "loads from shared memory"),
-    (Why::Global, "loads from global memory"),
-    (Why::Mma, "MMA results"),
-    (Why::TmemLoad, "loads from tensor memory"),
-    (Why::Unit, "an arithmetic pipe"),
-    (Why::Port, "the port of shared memory"),
-    (Why::TensorUnit, "the tensor unit"),
-    (Why::Memory, "a full memory queue"),
-    (Why::Mbarrier, "mbarriers"),
-    (Why::Barrier, "barriers"),
-    (Why::Copies, "cp.async copies"),
-    (Why::Stores, "TMA stores"),
-    (Why::Mmas, "MMAs of the warp group"),
-    (Why::Branch, "branches"),
-    (Why::Fence, "fences"),
-    (Why::Start, "the start of the CTA"),
-    (Why::Spill, "spilled registers"),
-    (Why::Fetch, "instruction fetch"),
+pub(crate) const STALL_REASONS: [(StallReason, &str); 21] = [
+    (StallReason::Slot, "an issue slot"),
+    (StallReason::Arithmetic, "results of arithmetic"),
+    (StallReason::Special, "results of special functions"),
+    (StallReason::Shared, "loads from shared memory"),
+    (StallReason::Global, "loads from global memory"),
+    (StallReason::Mma, "MMA results"),
+    (StallReason::TmemLoad, "loads from tensor memory"),
+    (StallReason::Unit, "an arithmetic pipe"),
+    (StallReason::Port, "the port of shared memory"),
+    (StallReason::TensorUnit, "the tensor unit"),
+    (StallReason::Memory, "a full memory queue"),
+    (StallReason::Mbarrier, "mbarriers"),
+    (StallReason::Barrier, "barriers"),
+    (StallReason::Copies, "cp.async copies"),
+    (StallReason::Stores, "TMA stores"),
+    (StallReason::Mmas, "MMAs of the warp group"),
+    (StallReason::Branch, "branches"),
+    (StallReason::Fence, "fences"),
+    (StallReason::Start, "the start of the CTA"),
+    (StallReason::Spill, "spilled registers"),
+    (StallReason::Fetch, "instruction fetch"),
 ];
 
-impl Why {
+impl StallReason {
     pub(crate) fn name(self) -> &'static str {
-        WHYS[self as usize].1
+        STALL_REASONS[self as usize].1
     }
 }
 
@@ -86,27 +86,27 @@ pub(crate) const ENGINES: [(Engine, &str); 5] = [
 pub(crate) struct Span {
     /// The engine of the span; `None` for a warp.
     pub(crate) engine: Option<Engine>,
-    pub(crate) block: usize,
+    pub(crate) cta: usize,
     pub(crate) warp: usize,
-    pub(crate) why: Why,
+    pub(crate) stall: StallReason,
     pub(crate) start: f64,
     pub(crate) end: f64,
     pub(crate) pc: u32,
 }
 
-/// The time of an instruction of a warp: issue cycles, and cycles of each stall reason.
+/// The time that a warp spends at an instruction: issue cycles, and cycles of each stall reason.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spent {
+pub(crate) struct InstructionTime {
     pub(crate) count: u64,
     pub(crate) issue: f64,
-    pub(crate) waits: [f32; WHYS.len()],
+    pub(crate) waits: [f32; STALL_REASONS.len()],
 }
 
 pub(crate) struct Statistics {
     /// Start and end of each cluster, ordered by end.
-    pub(crate) blocks: Vec<(f64, f64)>,
+    pub(crate) cluster_times: Vec<(f64, f64)>,
     /// By warp index in its CTA, and instruction.
-    pub(crate) spent: Vec<Vec<Spent>>,
+    pub(crate) spent: Vec<Vec<InstructionTime>>,
     pub(crate) units: [f64; UNITS.len()],
     pub(crate) engines: [f64; ENGINES.len()],
     pub(crate) slots: f64,
@@ -124,7 +124,7 @@ pub(crate) struct Statistics {
 impl Statistics {
     pub(super) fn new(setup: &Setup) -> Statistics {
         Statistics {
-            blocks: Vec::new(),
+            cluster_times: Vec::new(),
             spent: Vec::new(),
             units: [0.0; UNITS.len()],
             engines: [0.0; ENGINES.len()],
@@ -138,12 +138,12 @@ impl Statistics {
             code: setup.program.code.len(),
         }
     }
-    fn spent(&mut self, warp: usize, pc: u32) -> &mut Spent {
+    fn spent(&mut self, warp: usize, pc: u32) -> &mut InstructionTime {
         if self.spent.len() <= warp {
             self.spent.resize_with(warp + 1, Vec::new);
         }
         if self.spent[warp].is_empty() {
-            self.spent[warp] = vec![Spent::default(); self.code];
+            self.spent[warp] = vec![InstructionTime::default(); self.code];
         }
         &mut self.spent[warp][pc as usize]
     }
@@ -153,10 +153,10 @@ impl Statistics {
         spent.issue += slots;
         self.slots += slots;
     }
-    pub(super) fn wait(&mut self, block: usize, warp: usize, pc: u32, why: Why, start: f64, end: f64) {
-        self.spent(warp, pc).waits[why as usize] += (end - start) as f32;
+    pub(super) fn wait(&mut self, cta: usize, warp: usize, pc: u32, stall: StallReason, start: f64, end: f64) {
+        self.spent(warp, pc).waits[stall as usize] += (end - start) as f32;
         if self.timeline && end - start >= 8.0 {
-            self.spans.push(Span { engine: None, block, warp, why, start, end, pc });
+            self.spans.push(Span { engine: None, cta, warp, stall, start, end, pc });
         }
     }
     pub(super) fn unit(&mut self, unit: Unit, cycles: f64) {
@@ -165,9 +165,9 @@ impl Statistics {
     pub(super) fn engine(&mut self, engine: Engine, cycles: f64) {
         self.engines[engine as usize] += cycles;
     }
-    pub(super) fn phase(&mut self, time: f64, block: usize, address: u32, number: u32) {
+    pub(super) fn phase(&mut self, time: f64, cta: usize, address: u32, number: u32) {
         if self.timeline {
-            self.phases.push((time, block, address, number));
+            self.phases.push((time, cta, address, number));
         }
     }
     pub(super) fn end_of_warp(&mut self, end: f64) {

@@ -10,6 +10,7 @@ const SIZE: usize = 4096;
 const ROW: usize = 2 * SIZE;
 const DEPTH: usize = 64;
 
+/// A kernel of the series.
 struct Rung {
     /// Columns of a CTA's output tile; it has 128 rows.
     columns: usize,
@@ -29,7 +30,7 @@ impl Rung {
     /// and %b, with one register for each of the four steps of K.
     fn thread_offsets(&self) -> String {
         let half = self.columns / 2;
-        let across = (SIZE / self.columns).trailing_zeros();
+        let log2_tiles_per_row = (SIZE / self.columns).trailing_zeros();
         let unit = |unit: &str, row: &str| {
             if self.permuted { format!("and.b32 %i9, {row}, 7;\nxor.b32 {unit}, {unit}, %i9;\n") } else { String::new() }
         };
@@ -49,7 +50,7 @@ impl Rung {
         let b_row = if self.permuted { "shr.u32 %i9, %i1, 4;\nmad.lo.s32 %i6, %i9, 8, %i6;\n" } else { "" };
         format!(
             "mov.u32 %r13, {ROW};\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %ctaid.x;\nshr.u32 %i0, %r3, 5;\nand.b32 %i1, %r3, 31;\n\
-             shr.u32 %i2, %i0, 1;\nand.b32 %i3, %i0, 1;\nshr.u32 %i4, %r6, {across};\nand.b32 %i5, %r6, {};\n\
+             shr.u32 %i2, %i0, 1;\nand.b32 %i3, %i0, 1;\nshr.u32 %i4, %r6, {log2_tiles_per_row};\nand.b32 %i5, %r6, {};\n\
              shr.u32 %i6, %r3, 3;\nand.b32 %i7, %r3, 7;\nmad.lo.s32 %i8, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i8, {ROW};\nadd.s64 %rd2, %rd1, %rd4;\n\
              mad.lo.s32 %i8, %i5, {}, %i6;\nmul.wide.u32 %rd4, %i8, {ROW};\nadd.s64 %rd3, %rd1, %rd4;\nadd.s64 %rd3, %rd3, {};\n\
              mul.wide.u32 %rd4, %i7, 16;\nadd.s64 %rd2, %rd2, %rd4;\nadd.s64 %rd3, %rd3, %rd4;\n{}shl.b32 %i7, %i7, 4;\n\
@@ -148,10 +149,10 @@ impl Rung {
         let first = if self.stages > 1 { self.copies(0, "") } else { String::new() };
         let store = |index: usize| {
             let (row, part, half) = (index / 2 / parts, index / 2 % parts, index % 2);
-            let sum = 4 * (row * parts + part) + 2 * half;
+            let accumulator = 4 * (row * parts + part) + 2 * half;
             format!(
-                "cvt.rn.bf16x2.f32 %i0, %c{}, %c{sum};\nst.global.b32 [%rd5+{}], %i0;",
-                sum + 1,
+                "cvt.rn.bf16x2.f32 %i0, %c{}, %c{accumulator};\nst.global.b32 [%rd5+{}], %i0;",
+                accumulator + 1,
                 (row * 16 + half * 8) * ROW + part * 16
             )
         };

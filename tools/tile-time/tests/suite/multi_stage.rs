@@ -3,17 +3,20 @@
 use crate::rates::{near, wait};
 use crate::support::{Kernel, repeat};
 
-/// `row`: bytes of a TMA tile's row. The other sizes are the rows of each TMA copy of a stage, and the MMAs of a stage and their
-/// columns. `cached`: the second-level cache holds all operands.
-struct Form {
+/// The copies and MMAs of a stage.
+struct StageForm {
+    /// Bytes of a row of a TMA tile.
     row: usize,
+    /// Rows of each TMA copy of a stage.
     tma_copies: &'static [usize],
+    /// Number of MMAs of a stage, and columns of each.
     mmas: usize,
     columns: u32,
+    /// Whether the second-level cache holds all operands.
     cached: bool,
 }
 
-impl Form {
+impl StageForm {
     fn bytes(&self) -> usize {
         self.row * self.tma_copies.iter().sum::<usize>()
     }
@@ -23,7 +26,7 @@ impl Form {
         let mut maps: Vec<usize> = self.tma_copies.to_vec();
         maps.dedup();
         // Each thread iterates over the stages (%r14) and waits for the phase with the parity in %r15.
-        let round = |name: &str, parity: u32, bars: usize, work: &str| {
+        let stage_loop = |name: &str, parity: u32, bars: usize, work: &str| {
             format!(
                 "{name}:\nmov.b32 %r14, 0;\nmov.b32 %r15, {parity};\nmov.b32 %r16, 0;\nNEXT_{name}:\nshl.b32 %r17, %r14, 3;\nadd.s32 %r17, %r17, %r1;\n\
                  WAIT_{name}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r17+{bars}], %r15;\n@!%p3 bra WAIT_{name};\n{work}\
@@ -49,25 +52,25 @@ impl Form {
             self.row / 2,
             copies.collect::<String>()
         );
-        let product = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(self.mmas);
+        let mma_text = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(self.mmas);
         let multiply = format!(
-            "{product}add.s32 %r5, %r17, {FREE};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n"
+            "{mma_text}add.s32 %r5, %r17, {FREE};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n"
         );
         let last = wait("LAST", FREE + 8 * ((count - 1) % stages), (count - 1) / stages);
         let body = format!(
             "@%p4 bra FILL;\n{}{last}bra DONE;\n{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\nbar.warp.sync -1;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 256;\nEND:\n",
-            round("MULTIPLY", 0, 0, &multiply),
+            stage_loop("MULTIPLY", 0, 0, &multiply),
             // The first wait for a free stage returns at once: parity 1 is that of the phase before the first.
-            round("FILL", 1, FREE, &fill)
+            stage_loop("FILL", 1, FREE, &fill)
         );
         let inits =
             repeat(2 * stages, |bar| format!("mbarrier.init.shared.b64 [%r1+{}], 1;", bar % stages * 8 + bar / stages * FREE));
-        let places: String = (0..maps.len())
+        let map_addresses: String = (0..maps.len())
             .map(|number| format!("mov.b64 %rd1{number}, map{number};\ncvta.param.u64 %rd1{number}, %rd1{number};\n"))
             .collect();
         let before = format!(
-            "{places}mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
+            "{map_addresses}mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
              tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 256;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{inits}READY:\n\
              barrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\nmov.b64 %rd8, 4611756662317416448;\n\
              setp.eq.s32 %p2, 0, 0;\nand.b32 %r4, %r3, 31;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra DONE;\nsetp.eq.s32 %p4, %r3, 32;\n",
@@ -95,8 +98,8 @@ impl Form {
 /// the second-level cache, but not 64 MB and more of bf16 operands.
 #[test]
 fn multi_stage_tma_buffers() {
-    let halves = |tma_copies, mmas, columns| Form { row: 128, tma_copies, mmas, columns, cached: false };
-    let bytes = |row, tma_copies, mmas, columns| Form { row, tma_copies, mmas, columns, cached: true };
+    let halves = |tma_copies, mmas, columns| StageForm { row: 128, tma_copies, mmas, columns, cached: false };
+    let bytes = |row, tma_copies, mmas, columns| StageForm { row, tma_copies, mmas, columns, cached: true };
     let measured = [
         (
             "bf16 128x128x64",

@@ -1,4 +1,4 @@
-//! CTA-pair MMAs (`cta_group::2`): cycles by shape, and the gain of a pair.
+//! CTA-pair MMAs (`cta_group::2`): cycles by shape.
 
 use crate::rates::{each, near};
 use crate::support::Kernel;

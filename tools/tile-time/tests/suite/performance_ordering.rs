@@ -17,9 +17,10 @@ fn inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
 /// a depth of 64. A single CTA loads all columns of B. A CTA of a pair loads half of them, so it has smaller and more stages.
 fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
     let (group, rows, parts, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
-    let again = |name: &str, tile: usize, bars: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);
+    let wait_for_stage =
+        |name: &str, tile: usize, bars: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);
     let fill = |tile: usize| {
-        let free = if tile >= stages { again("FREE", tile - stages, FREE) } else { String::new() };
+        let free = if tile >= stages { wait_for_stage("FREE", tile - stages, FREE) } else { String::new() };
         let bar = FULL + 8 * (tile % stages);
         let part = |part: usize| {
             let (to, from) = (1024 + (tile % stages * parts + part) * 16384, (parts * tile + part) * 16384);
@@ -32,21 +33,21 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
     };
     let mma_text = format!("tcgen05.mma.cta_group::{group}.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n").repeat(4);
     let multiply = |tile: usize| {
-        let there = again("FULL", tile, FULL);
+        let wait_for_data = wait_for_stage("FULL", tile, FULL);
         let bar = FREE + 8 * (tile % stages);
         if pair {
             let done = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r5], %rs1;";
-            there + &again("PEER", tile, PEER) + &mma_text + &format!("add.s32 %r5, %r1, {bar};\n{done}\n")
+            wait_for_data + &wait_for_stage("PEER", tile, PEER) + &mma_text + &format!("add.s32 %r5, %r1, {bar};\n{done}\n")
         } else {
-            there + &mma_text + &commit(bar)
+            wait_for_data + &mma_text + &commit(bar)
         }
     };
     // The second CTA of a pair signals the arrival of its data to the first.
     let signal = |tile: usize| {
         let bar = PEER + 8 * (tile % stages);
-        again("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
+        wait_for_stage("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
     };
-    let last = |name: &str| again(name, count - 1, FREE);
+    let last = |name: &str| wait_for_stage(name, count - 1, FREE);
     let second =
         if pair { format!("SIGNAL:\n{}{}bra.uni DONE;\n", repeat(count, signal), last("SIGNALED")) } else { String::new() };
     let body = format!(
@@ -75,23 +76,25 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
 /// A single CTA waits for TMA, which copies 384 rows for 512 cycles of MMAs. A CTA of a pair copies only 256 rows.
 #[test]
 fn cta_pairs_outperform_single_ctas() {
-    let [isolated, pair] = [false, true].map(|pair| each("b200", |count| multi_stage_buffer(pair, count), (24, 72)));
-    assert!(pair < 0.9 * isolated, "{pair} cycles of a pair, {isolated} of a single CTA");
+    let [single_cta, pair] = [false, true].map(|pair| each("b200", |count| multi_stage_buffer(pair, count), (24, 72)));
+    assert!(pair < 0.9 * single_cta, "{pair} cycles of a pair, {single_cta} of a single CTA");
 }
 
 /// A persistent kernel with 128 x 128 output tiles. One thread issues the MMAs; four epilogue warps load and store the
-/// accumulators. `places` is the number of accumulators in tensor memory.
-fn persistent(places: usize, count: usize) -> Kernel {
-    let at = |name: &str, tile: usize, bars: usize, round: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % places), round);
+/// accumulators. `stages` is the number of accumulators in tensor memory.
+fn persistent(stages: usize, count: usize) -> Kernel {
+    let at = |name: &str, tile: usize, bars: usize, iteration: usize| {
+        wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), iteration)
+    };
     let multiply = |tile: usize| {
-        let round = tile / places;
-        let free = if round > 0 { at("FREE", tile, FREE, round - 1) } else { String::new() };
+        let iteration = tile / stages;
+        let free = if iteration > 0 { at("FREE", tile, FREE, iteration - 1) } else { String::new() };
         let mma_text = format!(
             "add.s32 %r21, %r20, {};\n{}",
-            128 * (tile % places),
+            128 * (tile % stages),
             "tcgen05.mma.cta_group::1.kind::f16 [%r21], %rd8, %rd8, %r22, %p2;\n".repeat(64)
         );
-        free + &mma_text + &commit(FULL + 8 * (tile % places))
+        free + &mma_text + &commit(FULL + 8 * (tile % stages))
     };
     let store = |tile: usize| {
         let load = |part: usize| {
@@ -104,10 +107,10 @@ fn persistent(places: usize, count: usize) -> Kernel {
                 16 * part
             )
         };
-        let there = at("FULL", tile, FULL, tile / places) + &format!("add.s32 %r21, %r23, {};\n", 128 * (tile % places));
-        there
+        let wait_for_data = at("FULL", tile, FULL, tile / stages) + &format!("add.s32 %r21, %r23, {};\n", 128 * (tile % stages));
+        wait_for_data
             + &(0..8).map(load).collect::<String>()
-            + &format!("mbarrier.arrive.shared.b64 %rd9, [%r1+{}];\n", FREE + 8 * (tile % places))
+            + &format!("mbarrier.arrive.shared.b64 %rd9, [%r1+{}];\n", FREE + 8 * (tile % stages))
     };
     let before = format!(
         "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
@@ -115,8 +118,8 @@ fn persistent(places: usize, count: usize) -> Kernel {
          barrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\nmov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\n\
          mul.wide.u32 %rd3, %r3, 4;\nadd.s64 %rd2, %rd1, %rd3;\nshr.u32 %r4, %r3, 5;\nshl.b32 %r4, %r4, 21;\nadd.s32 %r23, %r20, %r4;\n\
          setp.eq.s32 %p4, %r3, 128;\nsetp.gt.u32 %p6, %r3, 128;\n@%p6 bra DONE;\n",
-        inits((0..places).map(|place| FULL + 8 * place), 1),
-        inits((0..places).map(|place| FREE + 8 * place), 128),
+        inits((0..stages).map(|place| FULL + 8 * place), 1),
+        inits((0..stages).map(|place| FREE + 8 * place), 128),
         1 << 4 | (128 >> 3) << 17 | (128 >> 4) << 24
     );
     let body = format!(
@@ -132,7 +135,7 @@ fn persistent(places: usize, count: usize) -> Kernel {
 /// longer of MMAs and epilogue sets the time.
 #[test]
 fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
-    let [one, two] = [1, 2].map(|places| each("b200", |count| persistent(places, count), (4, 12)));
+    let [one, two] = [1, 2].map(|stages| each("b200", |count| persistent(stages, count), (4, 12)));
     assert!(two < 0.85 * one, "{two} cycles of a tile with two stages, {one} with one");
     assert!(two > 0.98 * 64.0 * 64.0, "{two} cycles, and the MMAs by themselves take 4096");
 }

@@ -215,7 +215,8 @@ fn code_larger_than_the_instruction_cache() {
     near("an instruction", cycles, (330.0 + 8.0) / 72.0, 0.03);
 }
 
-/// For every instruction cache in a machine file, a line holds at least one instruction, and prefetching ends with the code.
+/// Impossible instruction caches in a machine file are harmless: a line holds at least one instruction, and prefetching ends with
+/// the code.
 #[test]
 fn numbers_of_code_that_no_machine_has() {
     let kernel = stream("sm_100", 32, "fma.rn.f32 %f#, %f#, %f#, %f#;", 100);

@@ -17,7 +17,7 @@ pub(crate) struct Kernel {
     /// TMA tiles of tensor maps: bytes of a row, and rows.
     tma_copies: Vec<(usize, usize)>,
     registers: u32,
-    /// CTAs that `tile-time` samples for the whole grid.
+    /// CTAs that `tile-time` executes to predict the time of the grid.
     samples: Vec<u32>,
 }
 

@@ -82,13 +82,13 @@ fn trace_events_are_valid_for_viewers() {
     // Slices of a row are nested or disjoint.
     for (place, mut slices) in slices {
         slices.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-        let mut around: Vec<f64> = Vec::new();
+        let mut enclosing: Vec<f64> = Vec::new();
         for (start, end) in slices {
-            while around.last().is_some_and(|&last| last <= start + 1e-9) {
-                around.pop();
+            while enclosing.last().is_some_and(|&last| last <= start + 1e-9) {
+                enclosing.pop();
             }
-            assert!(around.last().is_none_or(|&last| end <= last + 1e-9), "slices of row {place:?} cross at {start}");
-            around.push(end);
+            assert!(enclosing.last().is_none_or(|&last| end <= last + 1e-9), "slices of row {place:?} cross at {start}");
+            enclosing.push(end);
         }
     }
 }

@@ -11,7 +11,7 @@ pub struct Help {
     /// Heading and section, in order.
     pub headings: &'static [(&'static str, Section)],
     /// The text after the options.
-    pub more: &'static str,
+    pub footer: &'static str,
 }
 
 impl Help {
@@ -33,7 +33,7 @@ impl Help {
             let listed = |spec: &&Spec| spec.section == *section || with_hidden && spec.section == Section::Hidden;
             let _ = write!(out, "\n{heading}\n{}", self.rows(listed));
         }
-        out + self.more
+        out + self.footer
     }
 
     /// The options in one list.
@@ -43,9 +43,9 @@ impl Help {
     }
 
     fn rows(&self, listed: impl Fn(&&Spec) -> bool) -> String {
-        let reference =
+        let reference_options =
             self.options.iter().filter(|spec| !spec.extension && !matches!(spec.section, Section::Hidden | Section::Secret));
-        let width = reference.map(|spec| name(spec).len()).max().unwrap_or(0) + 1;
+        let width = reference_options.map(|spec| name(spec).len()).max().unwrap_or(0) + 1;
         let mut specs: Vec<&Spec> = self.options.iter().filter(listed).collect();
         specs.sort_by_key(|spec| spec.name);
         let mut out = String::new();

@@ -21,7 +21,7 @@ pub struct Parsed {
     pub positional: Vec<String>,
     /// Error lines for standard error. If there are any, the run fails.
     pub errors: Vec<String>,
-    /// An immediate option; parsing ends at it.
+    /// The immediate option (such as `--help`) at which parsing ended.
     pub immediate: Option<&'static str>,
     /// The response files that were read.
     pub response_files: Vec<String>,
@@ -61,7 +61,7 @@ pub fn parse(options: &'static [Spec], program: &str, args: &[String]) -> Parsed
     parser.parsed
 }
 
-/// The prefix of messages.
+/// The file name of the program, which is the prefix of messages.
 pub fn file_name(program: &str) -> String {
     Path::new(program).file_name().map_or_else(|| program.to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -93,11 +93,11 @@ impl Parser<'_> {
 
     fn option(&mut self, arg: &str) {
         let argument = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).unwrap_or(arg);
-        if let Some((spec, value)) = exact(self.options, argument) {
-            return self.provide(spec, value);
+        if let Some((spec, value)) = find_exact(self.options, argument) {
+            return self.record(spec, value);
         }
         if let Err(rest) = self.grouped(argument) {
-            self.unknown(arg, rest);
+            self.report_unknown(arg, rest);
         }
     }
 
@@ -109,14 +109,14 @@ impl Parser<'_> {
             let Some(spec) = find(self.options, name).filter(|_| argument.len() > 1) else { return Err(rest) };
             let value = if spec.joins_value() { Some(after) } else { after.strip_prefix('=') };
             if after.is_empty() || value.is_some() {
-                self.provide(spec, value.filter(|_| !after.is_empty()));
+                self.record(spec, value.filter(|_| !after.is_empty()));
                 return Ok(());
             }
             if spec.needs_value(self.options) {
-                self.error(spec.name, "may not occur within a group!");
+                self.report_error(spec.name, "may not occur within a group!");
                 return Err(name);
             }
-            self.provide(spec, None);
+            self.record(spec, None);
             if self.parsed.immediate.is_some() {
                 return Ok(());
             }
@@ -126,13 +126,17 @@ impl Parser<'_> {
     }
 
     /// Records an option with its joined value, or with the next argument if it needs a value.
-    fn provide(&mut self, spec: &'static Spec, value: Option<&str>) {
+    fn record(&mut self, spec: &'static Spec, value: Option<&str>) {
         let target = spec.target(self.options);
         let mut value = match (target.value, value) {
-            (Value::None, Some(value)) => return self.error(spec.name, &format!("does not allow a value! '{value}' specified.")),
+            (Value::None, Some(value)) => {
+                return self.report_error(spec.name, &format!("does not allow a value! '{value}' specified."));
+            }
             (_, Some(value)) => value.to_string(),
             (_, None) if !spec.needs_value(self.options) => String::new(),
-            (_, None) if spec.joins_value() || self.next >= self.args.len() => return self.error(spec.name, "requires a value!"),
+            (_, None) if spec.joins_value() || self.next >= self.args.len() => {
+                return self.report_error(spec.name, "requires a value!");
+            }
             (_, None) => {
                 self.next += 1;
                 self.args[self.next - 1].clone()
@@ -163,18 +167,18 @@ impl Parser<'_> {
             Value::None | Value::Text | Value::OptionalText => Ok(()),
         };
         match accepted {
-            Err(message) => self.error(target.name, &message),
+            Err(message) => self.report_error(target.name, &message),
             Ok(()) if target.immediate && parse_bool(&value) != Some(false) => self.parsed.immediate = Some(target.name),
             Ok(()) => self.parsed.given.push((target.name, value)),
         }
     }
 
-    fn error(&mut self, option: &str, message: &str) {
+    fn report_error(&mut self, option: &str, message: &str) {
         let line = format!("{}: for the {} option: {message}", self.name, dashed(option));
         self.parsed.errors.push(line);
     }
 
-    fn unknown(&mut self, arg: &str, argument: &str) {
+    fn report_unknown(&mut self, arg: &str, argument: &str) {
         let (name, program) = (&self.name, self.program);
         self.parsed.errors.push(format!("{name}: Unknown command line argument '{arg}'.  Try: '{program} --help'"));
         if let Some(nearest) = nearest(self.options, argument) {
@@ -184,7 +188,7 @@ impl Parser<'_> {
 }
 
 /// The message for more than one positional argument.
-pub fn too_many(program: &str) -> String {
+pub fn too_many_positional(program: &str) -> String {
     let name = file_name(program);
     format!("{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {program} --help\n")
 }
@@ -199,7 +203,7 @@ fn find(options: &'static [Spec], name: &str) -> Option<&'static Spec> {
 }
 
 /// The option with exactly this name, and the value after `=`.
-fn exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Spec, Option<&'w str>)> {
+fn find_exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Spec, Option<&'w str>)> {
     match argument.split_once('=') {
         None => find(options, argument).map(|spec| (spec, None)),
         Some((name, value)) => find(options, name).filter(|spec| !spec.joins_value()).map(|spec| (spec, Some(value))),
@@ -251,8 +255,8 @@ pub fn parse_integer(text: &str) -> Option<i32> {
     } else {
         (10, digits)
     };
-    let plain = digits.chars().all(|c| c.is_digit(base));
-    let value = i64::from_str_radix(digits, base).ok().filter(|_| plain)?;
+    let only_digits = digits.chars().all(|c| c.is_digit(base));
+    let value = i64::from_str_radix(digits, base).ok().filter(|_| only_digits)?;
     i32::try_from(if negative { -value } else { value }).ok()
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Size limit of one file, in bytes.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The expanded arguments, and the response files that were read.
 pub(super) struct Expanded {
@@ -17,20 +17,20 @@ pub(super) struct Expanded {
 /// An unprocessed argument, or the end of a response file.
 enum Pending {
     Arg(String),
-    End,
+    EndOfFile,
 }
 
 /// Replaces each `@file` by the arguments in the file, recursively. A name without a file stays an argument. Fails if a file cannot
 /// be read or contains itself.
 pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
-    const MOST: usize = 1 << 20;
+    const MAX_ARGS: usize = 1 << 20;
     let mut out = Expanded { args: Vec::new(), files: Vec::new() };
     let mut pending: Vec<Pending> = args.iter().rev().map(|arg| Pending::Arg(arg.clone())).collect();
-    // Device and inode of the files that contain the next argument.
-    let mut open: Vec<(u64, u64)> = Vec::new();
+    // Device and inode of each response file that contains the next argument, directly or through other files.
+    let mut open_files: Vec<(u64, u64)> = Vec::new();
     while let Some(next) = pending.pop() {
         let Pending::Arg(arg) = next else {
-            open.pop();
+            open_files.pop();
             continue;
         };
         let Some((name, data)) = arg.strip_prefix('@').and_then(|name| Some((name, fs::metadata(absolute(name)).ok()?))) else {
@@ -39,19 +39,19 @@ pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
         };
         let path = absolute(name);
         let identity = (data.dev(), data.ino());
-        if open.contains(&identity) {
+        if open_files.contains(&identity) {
             return Err(format!("recursive expansion of: '{}'", path.display()));
         }
-        let bytes =
-            read(&path).map_err(|error| format!("cannot not open file '{}': {}", path.display(), crate::files::plain(&error)))?;
+        let bytes = read(&path)
+            .map_err(|error| format!("cannot not open file '{}': {}", path.display(), crate::files::os_error_text(&error)))?;
         let text = decode(&bytes).ok_or_else(|| format!("response file '{}' is neither UTF-8 nor UTF-16", path.display()))?;
         let args = split(&text);
-        if bytes.len() as u64 > MOST_BYTES || pending.len() + args.len() + out.args.len() + out.files.len() > MOST {
+        if bytes.len() as u64 > MAX_FILE_BYTES || pending.len() + args.len() + out.args.len() + out.files.len() > MAX_ARGS {
             return Err(format!("the response files are too large, in '{}'", path.display()));
         }
-        open.push(identity);
+        open_files.push(identity);
         out.files.push(name.to_string());
-        pending.push(Pending::End);
+        pending.push(Pending::EndOfFile);
         pending.extend(args.into_iter().rev().map(Pending::Arg));
     }
     Ok(out)
@@ -60,7 +60,7 @@ pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
 /// Reads a file up to one byte past the limit, so that the caller detects files that are too large or endless.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

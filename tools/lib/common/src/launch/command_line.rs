@@ -1,10 +1,10 @@
 //! Launches from command-line arguments.
 //!
 //! Each argument is one parameter: a number, or an array as a `.npy` file or `zeros:f32[4, 8]` (also `ones`, `iota`, `empty`). An
-//! array is passed as a pointer. `name=arg` names the array; its default name is its position. With `--abi=cutile` an array is
-//! passed as pointer, extents and strides, as cuTile does.
+//! array is passed as a pointer. `name=arg` names the array. The default name is `argN`, where N is the position among all
+//! arguments, from 0. With `--abi=cutile` an array is passed as pointer, extents and strides, as cuTile does.
 
-use super::params::{Number, bits, listed};
+use super::params::{Number, bits, type_list};
 use super::{ArrayType, Buffer, ByTarget, Contents, Extents, Fill, Launch, MEMORY_LIMIT, Param, ParamType, Plain, npy, plain_name};
 use base::diag::{Diagnostic, Result};
 use numerics::Scalar;
@@ -26,15 +26,15 @@ pub(super) fn launch(args: &[String], types: &[ParamType], grid: Extents, abi: A
     args.iter().enumerate().try_for_each(|(index, arg)| builder.add(index, arg))?;
     if builder.params.len() != types.len() {
         let (given, expected) = (builder.params.len(), types.len());
-        let counted = |count: usize| format!("{count} parameter{}", if count == 1 { "" } else { "s" });
-        let error = usage(format!("the arguments fill {}, the kernel has {expected}: {}", counted(given), listed(types)));
+        let count_text = |count: usize| format!("{count} parameter{}", if count == 1 { "" } else { "s" });
+        let error = usage(format!("the arguments fill {}, the kernel has {expected}: {}", count_text(given), type_list(types)));
         let arrays = args.iter().any(|arg| arg.contains('['));
         let hint = "--abi=cutile passes the extents and strides of an array after its pointer, as kernels of cuTile Python expect";
         return Err(if given < expected && abi == Abi::Pointer && arrays { error.note(hint) } else { error });
     }
     let mut launch = Launch { grid: ByTarget::All(grid), buffers: builder.buffers, params: builder.params, ..Launch::default() };
     launch.check_names()?;
-    launch.place()?;
+    launch.assign_addresses()?;
     Ok(launch)
 }
 
@@ -90,7 +90,7 @@ impl Builder<'_> {
             match self.types.get(self.params.len()) {
                 Some(ParamType::Scalar(ty)) if ty.is_int() => self.params.push(number(&value.to_string(), *ty)?),
                 _ => {
-                    let (rank, types) = (shape.len(), listed(self.types));
+                    let (rank, types) = (shape.len(), type_list(self.types));
                     return Err(usage(format!("an array of {rank} dimensions does not fit the kernel's parameters: {types}")));
                 }
             }
@@ -99,10 +99,10 @@ impl Builder<'_> {
     }
 
     fn array(&mut self, name: &str, arg: &str) -> Result<Buffer> {
-        let mut buffer = match filled(arg) {
+        let mut buffer = match split_fill(arg) {
             Some((fill, ty)) => {
                 let array = ArrayType::parse(ty).ok_or_else(|| usage(format!("'{arg}' is not like zeros:f32[4, 8]")))?;
-                let fill = fill_of(fill, &array);
+                let fill = named_fill(fill, &array);
                 Buffer::of_fill(name, array, fill)
             }
             None => {
@@ -125,17 +125,17 @@ impl Builder<'_> {
 const FILLS: [&str; 4] = ["zeros", "ones", "iota", "empty"];
 
 /// Splits `zeros:f32[4]` into fill and type.
-fn filled(arg: &str) -> Option<(&str, &str)> {
+fn split_fill(arg: &str) -> Option<(&str, &str)> {
     arg.split_once(':').filter(|(fill, _)| FILLS.contains(fill))
 }
 
 /// Returns whether an argument is an array. In PTX a 64-bit parameter may be an address.
 fn is_array(arg: &str) -> bool {
     let arg = arg.split_once('=').map_or(arg, |(_, arg)| arg);
-    filled(arg).is_some() || arg.ends_with(".npy")
+    split_fill(arg).is_some() || arg.ends_with(".npy")
 }
 
-fn fill_of(arg: &str, array: &ArrayType) -> Fill {
+fn named_fill(arg: &str, array: &ArrayType) -> Fill {
     match (arg, array.element) {
         ("ones", Some(element)) => Fill::Constant { constant: element, value: 1.0 },
         ("iota", Some(element)) => Fill::Iota { iota: element, modulo: None },
@@ -207,7 +207,7 @@ mod tests {
         assert!(parsed(&["ones:f32[2]"], &[POINTER, I32], Abi::Cutile).is_err());
     }
 
-    /// An array is called after its place among the arguments, whatever parameters stand before it.
+    /// The default name of an array has its position among the arguments, not among the parameters.
     #[test]
     fn arrays_are_named_by_argument() {
         let launch =

@@ -1,6 +1,6 @@
 //! The contents of a buffer: bytes of a file, or a fill whose pages are materialised on first access.
 //!
-//! A buffer of several GB costs only the pages that a run touches: zeroed system memory is lazily allocated, and a fill can
+//! A buffer of several GB costs only the pages that a run accesses: the system allocates zeroed memory lazily, and a fill can
 //! generate any element independently.
 
 use super::fill::Fill;
@@ -11,7 +11,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Generation granularity in bytes: a multiple of every element size, so no element crosses a boundary.
+/// The granularity in bytes with which `read` generates elements. It is a multiple of every element size, so no element crosses a
+/// boundary.
 const GRANULE: usize = 32;
 const PAGE: usize = 4096;
 
@@ -145,8 +146,8 @@ impl Contents {
                 out[part].copy_from_slice(&all[number * PAGE..][within]);
             } else {
                 // Generate only the bytes that are read: programs read a page in many small accesses.
-                let around = within.start / GRANULE * GRANULE..within.end.next_multiple_of(GRANULE);
-                pending.fill.generate(number * PAGE + around.start, &mut page[around]);
+                let granules = within.start / GRANULE * GRANULE..within.end.next_multiple_of(GRANULE);
+                pending.fill.generate(number * PAGE + granules.start, &mut page[granules]);
                 out[part].copy_from_slice(&page[within]);
             }
         }
@@ -211,10 +212,10 @@ impl Clone for Contents {
 /// Lazily allocated zeros.
 fn zeroed(bytes: usize) -> Result<Bytes> {
     let map = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
-    let refused = |error: std::io::Error| {
-        Diagnostic::io("LCH006", format!("cannot allocate a buffer of {bytes} bytes: {}", crate::plain(&error)))
+    let allocation_error = |error: std::io::Error| {
+        Diagnostic::io("LCH006", format!("cannot allocate a buffer of {bytes} bytes: {}", crate::os_error_text(&error)))
     };
-    map.map(Bytes::Zeroed).map_err(refused)
+    map.map(Bytes::Zeroed).map_err(allocation_error)
 }
 
 /// The pages of a range: the page number, the range within the page, and the corresponding part of the full range.
@@ -232,7 +233,7 @@ fn pages(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, Rang
 mod tests {
     use super::*;
 
-    fn counted(bytes: usize) -> Contents {
+    fn iota_contents(bytes: usize) -> Contents {
         Contents::filled(serde_json::from_str(r#"{"iota": "i32", "modulo": 5000}"#).unwrap(), bytes).unwrap()
     }
     fn expected(bytes: usize) -> Vec<u8> {
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn pages_are_materialised_on_access_and_keep_writes() {
-        let mut contents = counted(50_002);
+        let mut contents = iota_contents(50_002);
         let mut expected_values = expected(50_002);
         assert_eq!(contents.get(4090..8200), &expected_values[4090..8200]);
         contents.get(20_000..20_004).copy_from_slice(&[9; 4]);
@@ -263,6 +264,6 @@ mod tests {
         let data = file.as_file().metadata().unwrap();
         assert_eq!(data.len(), 8 << 30);
         assert!(std::os::unix::fs::MetadataExt::blocks(&data) < 100);
-        assert_eq!(counted(0).len(), 0);
+        assert_eq!(iota_contents(0).len(), 0);
     }
 }

@@ -11,8 +11,8 @@ pub struct Element {
     pub unsigned: bool,
 }
 
-/// Name, scalar type, whether unsigned, and numpy code. numpy has no bfloat16 and no 8-bit floats; files store them as unsigned
-/// integers, or with the package `ml_dtypes` as raw bytes (`V2`, `V1`).
+/// The element types: name, scalar type, whether unsigned, and numpy type string (`descr`). numpy has no bfloat16 and no 8-bit
+/// floats; files store them as unsigned integers, or with the package `ml_dtypes` as raw bytes (`V2`, `V1`).
 const TYPES: [(&str, Scalar, bool, &str); 21] = [
     ("f16", Scalar::F16, false, "<f2"),
     ("f32", Scalar::F32, false, "<f4"),
@@ -37,8 +37,8 @@ const TYPES: [(&str, Scalar, bool, &str); 21] = [
     ("e5m2", Scalar::F8E5M2, false, "|u1"),
 ];
 
-/// Alternative numpy codes for a type in a file.
-const ALSO: [(Scalar, &[&str]); 8] = [
+/// Other numpy type strings that a file may have for a type.
+const ALTERNATIVE_DESCRS: [(Scalar, &[&str]); 8] = [
     (Scalar::BF16, &["<V2", "|V2"]),
     (Scalar::TF32, &["<f4"]),
     (Scalar::I8, &["|b1"]),
@@ -80,19 +80,19 @@ impl From<Element> for String {
     }
 }
 
-/// Whether arrays with elements of a type in numpy's form can be read.
-pub(super) fn is_known(descr: &str) -> bool {
-    TYPES.iter().any(|(.., known)| *known == descr) || ALSO.iter().any(|(_, also)| also.contains(&descr))
+/// Returns whether the tools can read an array with this numpy type string (`descr`).
+pub(super) fn is_readable_descr(descr: &str) -> bool {
+    TYPES.iter().any(|(.., known)| *known == descr) || ALTERNATIVE_DESCRS.iter().any(|(_, also)| also.contains(&descr))
 }
 
-/// Whether such an array may be what a pointer to `pointee` points to.
-pub(super) fn fits(descr: &str, pointee: Scalar) -> bool {
-    let usual = TYPES.iter().any(|(_, scalar, _, known)| *scalar == pointee && *known == descr);
-    usual || ALSO.iter().any(|(scalar, also)| *scalar == pointee && also.contains(&descr))
+/// Returns whether an array with this numpy type string can be passed as a pointer to `pointee`.
+pub(super) fn array_fits_pointee(descr: &str, pointee: Scalar) -> bool {
+    let has_main_descr = TYPES.iter().any(|(_, scalar, _, known)| *scalar == pointee && *known == descr);
+    has_main_descr || ALTERNATIVE_DESCRS.iter().any(|(scalar, also)| *scalar == pointee && also.contains(&descr))
 }
 
-/// The element that a type in numpy's form is printed as.
-pub(super) fn plain(descr: &str) -> Option<Element> {
+/// The element type for printing an array with this numpy type string (`descr`).
+pub(super) fn element_of_descr(descr: &str) -> Option<Element> {
     let row = TYPES.iter().find(|(.., known)| *known == descr)?;
     Some(Element { scalar: row.1, unsigned: row.2 })
 }
@@ -116,7 +116,7 @@ mod tests {
             ("<i8", Scalar::I32, false),
             ("|b1", Scalar::I8, true),
         ] {
-            assert_eq!(fits(descr, pointee), fit, "{descr} for {pointee}");
+            assert_eq!(array_fits_pointee(descr, pointee), fit, "{descr} for {pointee}");
         }
     }
 }

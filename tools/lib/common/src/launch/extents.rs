@@ -7,9 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The maximum number of blocks along a dimension.
-pub(super) const MOST: u32 = 0xff_ffff;
+pub(super) const MAX_EXTENT: u32 = 0xff_ffff;
 
-/// Up to three numbers; missing trailing numbers have a default, and a list of one may be a plain number.
+/// Three numbers. In JSON, trailing numbers may be missing, and a single number needs no list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Extents(pub [u32; 3]);
 
@@ -26,7 +26,7 @@ pub(super) trait FromJson: Sized {
 }
 
 fn numbers(value: &Value, missing: u32) -> Option<[u32; 3]> {
-    let number = |value: &Value| value.as_u64().filter(|number| *number <= u64::from(MOST)).map(|number| number as u32);
+    let number = |value: &Value| value.as_u64().filter(|number| *number <= u64::from(MAX_EXTENT)).map(|number| number as u32);
     let list: Vec<u32> = match value {
         Value::Array(list) if (1..=3).contains(&list.len()) => list.iter().map(number).collect::<Option<_>>()?,
         _ => vec![number(value)?],
@@ -34,15 +34,15 @@ fn numbers(value: &Value, missing: u32) -> Option<[u32; 3]> {
     Some(std::array::from_fn(|axis| list.get(axis).copied().unwrap_or(missing)))
 }
 
-/// A grid; its extents are at least one.
+/// A grid. Its extents are at least 1, which is also the default.
 impl FromJson for Extents {
     fn from_json(value: &Value) -> std::result::Result<Extents, String> {
         let grid = numbers(value, 1).filter(|grid| grid.iter().all(|extent| *extent > 0));
-        grid.map(Extents).ok_or_else(|| format!("{value} is not a grid: expected one to three extents from 1 to {MOST}"))
+        grid.map(Extents).ok_or_else(|| format!("{value} is not a grid: expected one to three extents from 1 to {MAX_EXTENT}"))
     }
 }
 
-/// A list of block indices, starting at zero.
+/// A list of block indices, which start at 0.
 impl FromJson for Vec<Extents> {
     fn from_json(value: &Value) -> std::result::Result<Vec<Extents>, String> {
         let list = value.as_array().ok_or_else(|| format!("{value} is not a list of blocks"))?;
@@ -98,14 +98,14 @@ impl Extents {
 
 impl<T> ByTarget<T> {
     /// The value for a target, or for the nearest earlier target of its generation.
-    pub fn of(&self, target: Option<Target>, what: &str) -> Result<&T> {
+    pub fn for_target(&self, target: Option<Target>, what: &str) -> Result<&T> {
         let wrong = |message: String| Diagnostic::invalid("LCH005", message);
         match (self, target) {
             (ByTarget::All(value), _) => Ok(value),
             (ByTarget::Each(_), None) => Err(wrong(format!("the {what} depends on the target: select one with --gpu-name"))),
             (ByTarget::Each(each), Some(target)) => {
-                let near = target.and_before().find_map(|known| each.get(&known));
-                near.ok_or_else(|| wrong(format!("the launch has no {what} for {target}")))
+                let found = target.with_earlier_in_generation().find_map(|known| each.get(&known));
+                found.ok_or_else(|| wrong(format!("the launch has no {what} for {target}")))
             }
         }
     }

@@ -66,19 +66,19 @@ impl Fill {
     pub(super) fn generate(&self, at: usize, out: &mut [u8]) {
         let Some(element) = self.element() else { return out.fill(0) };
         let item = element.bytes();
-        for (index, place) in out.chunks_mut(item).enumerate() {
+        for (index, bytes) in out.chunks_mut(item).enumerate() {
             let bits = self.bits((at / item + index) as u64);
-            place.copy_from_slice(&bits.to_le_bytes()[..place.len()]);
+            bytes.copy_from_slice(&bits.to_le_bytes()[..bytes.len()]);
         }
     }
 
-    /// The element at an index.
+    /// The bits of the element at an index.
     fn bits(&self, index: u64) -> u64 {
         match *self {
             Fill::Random { random, seed, scale, offset } => {
                 let hash = splitmix64((seed << 32).wrapping_add(index));
                 let unit = (hash >> 11) as f64 / (1u64 << 53) as f64;
-                of_number(
+                encode_number(
                     random,
                     match (random.scalar.is_float(), random.unsigned) {
                         (true, _) => offset + scale * (2.0 * unit - 1.0),
@@ -89,15 +89,15 @@ impl Fill {
             }
             Fill::Iota { iota, modulo } => {
                 let number = modulo.filter(|modulo| *modulo > 0).map_or(index, |modulo| index % modulo);
-                if iota.scalar.is_float() { of_number(iota, number as f64) } else { number & iota.scalar.mask() }
+                if iota.scalar.is_float() { encode_number(iota, number as f64) } else { number & iota.scalar.mask() }
             }
-            Fill::Constant { constant, value } => of_number(constant, value),
+            Fill::Constant { constant, value } => encode_number(constant, value),
             Fill::Plain(_) | Fill::File { .. } => 0,
         }
     }
 }
 
-fn of_number(element: Element, value: f64) -> u64 {
+fn encode_number(element: Element, value: f64) -> u64 {
     let Element { scalar, unsigned } = element;
     match (scalar.is_float(), unsigned) {
         (true, _) => encode(scalar, value, Rounding::NearestEven, Overflow::Ieee),
@@ -107,7 +107,7 @@ fn of_number(element: Element, value: f64) -> u64 {
     }
 }
 
-/// The output function of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", for a state.
+/// Returns the output for a state of the generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
 fn splitmix64(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -161,10 +161,10 @@ mod tests {
     #[test]
     fn any_element_is_computed_independently() {
         let fill = fill(r#"{"random": "f16", "seed": 7, "scale": 1}"#);
-        let (mut whole, mut part) = ([0; 64], [0; 16]);
-        fill.generate(0, &mut whole);
+        let (mut full, mut part) = ([0; 64], [0; 16]);
+        fill.generate(0, &mut full);
         fill.generate(32, &mut part);
-        assert_eq!(whole[32..48], part);
+        assert_eq!(full[32..48], part);
     }
 
     #[test]

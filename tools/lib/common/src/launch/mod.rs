@@ -23,7 +23,7 @@ pub use extents::{ByTarget, Extents};
 pub use fill::{Fill, Plain};
 pub use npy::ArrayType;
 pub use options::LaunchOptions;
-pub use outputs::listed;
+pub use outputs::nested_list;
 pub use params::{Param, ParamType};
 
 use base::Target;
@@ -157,7 +157,7 @@ impl Launch {
         let mut launch: Launch = serde_json::from_str(text).map_err(|error| malformed(text, name, &error))?;
         launch.check_names()?;
         launch.load(folder)?;
-        launch.place()?;
+        launch.assign_addresses()?;
         launch.fill_pointers()?;
         Ok(launch)
     }
@@ -165,7 +165,7 @@ impl Launch {
     /// Checks the launch against a kernel. Without a target, a target-dependent grid is an error.
     pub fn call(self, kernel: &str, types: &[ParamType], target: Option<Target>) -> Result<Call> {
         let values = params::values(&self, kernel, types)?;
-        let grid = self.grid.of(target, "grid")?.0;
+        let grid = self.grid.for_target(target, "grid")?.0;
         Ok(Call { grid, blocks: None, values, types: types.to_vec(), launch: self })
     }
 
@@ -208,12 +208,12 @@ impl Launch {
                 return Err(Diagnostic::invalid("LCH004", format!("buffer '{}' has an invalid alignment", buffer.name)));
             }
         }
-        let pointed = self.params.iter().filter_map(|param| match param {
+        let pointer_names = self.params.iter().filter_map(|param| match param {
             Param::Ptr(name) => Some(name),
             _ => None,
         });
         let outputs = self.outputs.iter().flatten();
-        for name in pointed.chain(outputs).chain(self.buffers.iter().flat_map(|b| b.pointers.iter().map(|p| &p.to))) {
+        for name in pointer_names.chain(outputs).chain(self.buffers.iter().flat_map(|b| b.pointers.iter().map(|p| &p.to))) {
             self.buffer(name)?;
         }
         Ok(())
@@ -230,7 +230,7 @@ impl Launch {
     }
 
     /// Assigns addresses to buffers without one, and checks that no two overlap.
-    fn place(&mut self) -> Result<()> {
+    fn assign_addresses(&mut self) -> Result<()> {
         let mut next = self.buffers.iter().map(|b| b.address.saturating_add(b.contents.len() as u64)).fold(FIRST_ADDRESS, u64::max);
         for buffer in &mut self.buffers {
             if buffer.address == 0 {
@@ -302,7 +302,7 @@ impl Buffer {
                 if self.array.as_ref().is_some_and(|stated| (&stated.descr, &stated.shape) != (&array.descr, &array.shape)) {
                     return Err(wrong(&format!("the file holds {array}")));
                 }
-                // The stated type can be more precise: numpy has no bfloat16.
+                // Keep the stated type, because it can be more precise: numpy has no bfloat16.
                 self.array.get_or_insert(array);
                 self.contents = data.into();
             } else {
@@ -353,7 +353,7 @@ fn plain_name(name: &str) -> Result<()> {
 }
 
 fn io(path: &Path, error: &std::io::Error) -> Box<Diagnostic> {
-    Diagnostic::io("LCH010", format!("{}: {}", path.display(), crate::plain(error)))
+    Diagnostic::io("LCH010", format!("{}: {}", path.display(), crate::os_error_text(error)))
 }
 
 #[cfg(test)]
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_leaves_the_folder() {
+    fn refuses_files_outside_the_folder() {
         for name in ["../a.bin", "/etc/passwd", "x/a.bin", "..", "."] {
             assert_eq!(buffers(&format!(r#"[{{"name": "a", "file": "{name}"}}]"#)).unwrap_err().code, "LCH009", "{name}");
             let fill = format!(r#"[{{"name": "a", "bytes": 16, "fill": {{"file": "{name}"}}}}]"#);
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(launch.buffers[3].contents.get(0..8), [255; 8]);
         assert_eq!(launch.buffers.iter().map(Buffer::is_empty).collect::<Vec<_>>(), [false, true, false, false]);
         assert_eq!(launch.output_names(), ["a", "b", "c", "d"]);
-        assert_eq!(launch.grid.of(None, "grid").unwrap().0, [1, 1, 1]);
+        assert_eq!(launch.grid.for_target(None, "grid").unwrap().0, [1, 1, 1]);
     }
 
     #[test]
@@ -442,11 +442,11 @@ mod tests {
         assert_eq!(grid("7", None).unwrap(), [7, 1, 1]);
         assert_eq!(grid("[7]", None).unwrap(), [7, 1, 1]);
         assert_eq!(grid("[7, 2]", None).unwrap(), [7, 2, 1]);
-        let each = r#"{"sm_80": 108, "sm_90": [132, 1, 1], "sm_100": [148]}"#;
-        assert_eq!(grid(each, Target::parse("sm_90")).unwrap(), [132, 1, 1]);
-        assert_eq!(grid(each, Target::parse("sm_103")).unwrap(), [148, 1, 1]);
-        assert_eq!(grid(each, Target::parse("sm_89")).unwrap(), [108, 1, 1]);
-        assert_eq!(grid(each, None).unwrap_err().code, "LCH005");
+        let by_target = r#"{"sm_80": 108, "sm_90": [132, 1, 1], "sm_100": [148]}"#;
+        assert_eq!(grid(by_target, Target::parse("sm_90")).unwrap(), [132, 1, 1]);
+        assert_eq!(grid(by_target, Target::parse("sm_103")).unwrap(), [148, 1, 1]);
+        assert_eq!(grid(by_target, Target::parse("sm_89")).unwrap(), [108, 1, 1]);
+        assert_eq!(grid(by_target, None).unwrap_err().code, "LCH005");
         assert_eq!(grid(r#"{"sm_90": 1}"#, Target::parse("sm_80")).unwrap_err().code, "LCH005");
         for wrong in ["0", "[1, 0]", "[1, 1, 1, 1]", "\"1\"", "16777216", "{\"sm90\": 1}"] {
             assert_eq!(grid(wrong, None).unwrap_err().code, "LCH001", "{wrong}");

@@ -57,8 +57,8 @@ impl ArrayType {
     }
 
     /// The type with which elements are printed.
-    pub(super) fn printed(&self) -> Option<Element> {
-        self.element.or_else(|| element::plain(&self.descr))
+    pub(super) fn print_element(&self) -> Option<Element> {
+        self.element.or_else(|| element::element_of_descr(&self.descr))
     }
 
     /// The header of a file.
@@ -91,18 +91,18 @@ pub(super) fn parse(mut bytes: Vec<u8>, name: &str) -> Result<(ArrayType, Vec<u8
         return Err(bad("the array is not in C order"));
     }
     let descr = field("descr").and_then(|value| value.split('\'').nth(1)).ok_or_else(|| bad("no element type"))?;
-    if !element::is_known(descr) {
+    if !element::is_readable_descr(descr) {
         return Err(bad(&format!("elements of type '{descr}' are not supported")));
     }
     let shape = field("shape").and_then(|value| value.strip_prefix('(')?.split_once(')')).ok_or_else(|| bad("no shape"))?.0;
     let shape: std::result::Result<Vec<usize>, _> =
         shape.split(',').map(str::trim).filter(|dim| !dim.is_empty()).map(str::parse).collect();
     let array = ArrayType { element: None, descr: descr.into(), shape: shape.map_err(|_| bad("an invalid shape"))? };
-    let head = MAGIC.len() + start + length;
-    if array.bytes() != Some(bytes.len() - head) {
+    let header_bytes = MAGIC.len() + start + length;
+    if array.bytes() != Some(bytes.len() - header_bytes) {
         return Err(bad("the length does not match the shape"));
     }
-    bytes.drain(..head);
+    bytes.drain(..header_bytes);
     Ok((array, bytes))
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn survives_a_round_trip() {
+    fn arrays_round_trip() {
         for ty in ["f32[]", "f32[6]", "i16[2, 3]", "bool[4]"] {
             let array = ArrayType::parse(ty).unwrap();
             assert_eq!(array.to_string(), ty);
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn broken_files_are_refused() {
         let array = ArrayType::parse("i64[2]").unwrap();
-        let whole = [array.header(), vec![0; 16]].concat();
-        for end in 0..whole.len() {
-            assert!(parse(whole[..end].to_vec(), "a").is_err());
+        let complete = [array.header(), vec![0; 16]].concat();
+        for end in 0..complete.len() {
+            assert!(parse(complete[..end].to_vec(), "a").is_err());
         }
         for wrong in ["f32", "f32[", "f32[a]", "g32[4]", "f32[-1]", "[4]"] {
             assert!(ArrayType::parse(wrong).is_none(), "{wrong}");

@@ -6,9 +6,9 @@ use base::Target;
 use base::diag::{Diagnostic, Result};
 use std::path::PathBuf;
 
-/// Work that takes minutes on a CPU; larger launches require an explicit option.
-const MUCH_FLOPS: f64 = 2e10;
-const MUCH_BYTES: f64 = 1e9;
+/// Larger launches take minutes on a CPU and therefore require `--full-grid` or `--sample-blocks`.
+const MAX_FLOPS: f64 = 2e10;
+const MAX_BYTES: f64 = 1e9;
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct LaunchOptions {
@@ -73,10 +73,10 @@ impl Opened<'_> {
             None => command_line::launch(&options.args, types, options.grid.unwrap_or(Extents([1; 3])), options.abi)?,
         };
         let mut call = launch.call(kernel, types, target)?;
-        if let Some(named) = &options.sample_blocks {
-            call.blocks = Some(call.sample_blocks(named, target)?);
+        if let Some(requested) = &options.sample_blocks {
+            call.blocks = Some(call.sample_blocks(requested, target)?);
         } else if !options.full_grid {
-            call.refuse_much_work()?;
+            call.refuse_too_much_work()?;
         }
         Ok(call)
     }
@@ -84,10 +84,10 @@ impl Opened<'_> {
 
 impl Call {
     /// The named blocks, or the representative blocks of the launch; all are inside the grid.
-    pub fn sample_blocks(&self, named: &[Extents], target: Option<Target>) -> Result<Vec<[u32; 3]>> {
-        let of_launch = match (&self.launch.sample_blocks, named) {
-            (_, [_, ..]) => named,
-            (Some(blocks), []) => blocks.of(target, "list of sample blocks")?,
+    pub fn sample_blocks(&self, requested: &[Extents], target: Option<Target>) -> Result<Vec<[u32; 3]>> {
+        let of_launch = match (&self.launch.sample_blocks, requested) {
+            (_, [_, ..]) => requested,
+            (Some(blocks), []) => blocks.for_target(target, "list of sample blocks")?,
             (None, []) => {
                 let message = "the launch names no sample blocks; list them as in --sample-blocks=0:0:0,1:0:0";
                 return Err(Diagnostic::usage("LCH016", message));
@@ -100,8 +100,8 @@ impl Call {
         }
     }
 
-    fn refuse_much_work(&self) -> Result<()> {
-        let Some(work) = self.launch.work.as_ref().filter(|work| work.flops > MUCH_FLOPS || work.bytes > MUCH_BYTES) else {
+    fn refuse_too_much_work(&self) -> Result<()> {
+        let Some(work) = self.launch.work.as_ref().filter(|work| work.flops > MAX_FLOPS || work.bytes > MAX_BYTES) else {
             return Ok(());
         };
         let blocks: u64 = self.grid.iter().map(|extent| u64::from(*extent)).product();
@@ -118,10 +118,10 @@ impl Call {
 fn parse_grid(text: &str) -> std::result::Result<Extents, String> {
     let parts: std::result::Result<Vec<u32>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     match parts.as_deref() {
-        Ok(parts @ ([_] | [_, _] | [_, _, _])) if parts.iter().all(|n| (1..=extents::MOST).contains(n)) => {
+        Ok(parts @ ([_] | [_, _] | [_, _, _])) if parts.iter().all(|n| (1..=extents::MAX_EXTENT).contains(n)) => {
             Ok(Extents(std::array::from_fn(|axis| parts.get(axis).copied().unwrap_or(1))))
         }
-        _ => Err(format!("a grid is X[,Y[,Z]], each from 1 to {}", extents::MOST)),
+        _ => Err(format!("a grid is X[,Y[,Z]], each from 1 to {}", extents::MAX_EXTENT)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 /// The number of printed elements per dimension.
-const SHOWN: usize = 6;
+const MAX_PER_DIMENSION: usize = 6;
 
 impl LaunchOptions {
     /// Writes and prints the outputs. `memory` returns the current contents of a buffer.
@@ -21,7 +21,7 @@ impl LaunchOptions {
         for name in call.launch.output_names() {
             let buffer = call.launch.buffer(name)?;
             let contents = memory(buffer).unwrap_or(&buffer.contents);
-            let _ = writeln!(std::io::stdout(), "{name}: {}", call.shown(buffer, contents));
+            let _ = writeln!(std::io::stdout(), "{name}: {}", call.array_text(buffer, contents));
         }
         Ok(())
     }
@@ -40,39 +40,39 @@ impl Call {
                 None => ("bin", Vec::new()),
             };
             let path = folder.join(format!("{name}.{extension}"));
-            let written = crate::files::replace_by(&path, |file| contents.write_to(file, &head));
+            let written = crate::files::replace_with_writer(&path, |file| contents.write_to(file, &head));
             written.map_err(|error| io(&path, &error))?;
         }
         Ok(())
     }
 
     /// A buffer as an array. Its element type comes from the kernel's pointer, the buffer or its fill; otherwise it is bytes.
-    fn shown(&self, buffer: &Buffer, contents: &Contents) -> String {
+    fn array_text(&self, buffer: &Buffer, contents: &Contents) -> String {
         let parameter = self.launch.params.iter().position(|param| *param == Param::Ptr(buffer.name.clone()));
         let pointee = match parameter.and_then(|index| self.types.get(index)) {
             Some(ParamType::Pointer(Some(pointee))) => Some(Element { scalar: *pointee, unsigned: false }),
             _ => None,
         };
-        let known = buffer.array.as_ref().and_then(|array| array.printed());
+        let of_array = buffer.array.as_ref().and_then(|array| array.print_element());
         let of_fill = || buffer.fill.as_ref().and_then(|fill| fill.element());
         // The kernel's pointee type is more precise than a numpy type.
-        let element = pointee.or(known).or_else(of_fill).unwrap_or(Element { scalar: Scalar::I8, unsigned: true });
+        let element = pointee.or(of_array).or_else(of_fill).unwrap_or(Element { scalar: Scalar::I8, unsigned: true });
         let item = element.scalar.bytes() as usize;
         let count = contents.len() / item;
         let shape = buffer.array.as_ref().map(|array| array.shape.clone()).filter(|shape| shape.iter().product::<usize>() == count);
         let shape = shape.unwrap_or_else(|| vec![count]);
         let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
-        let one = |at: usize| {
+        let text_of = |at: usize| {
             let mut bytes = [0; 8];
             contents.read(at * item, &mut bytes[..item]);
-            shown(element, u64::from_le_bytes(bytes))
+            element_text(element, u64::from_le_bytes(bytes))
         };
         let name = if pointee.is_some() { element.scalar.name().to_string() } else { String::from(element) };
-        format!("{name}[{}] {}", extents.join(", "), listed(&shape, SHOWN, &one))
+        format!("{name}[{}] {}", extents.join(", "), nested_list(&shape, MAX_PER_DIMENSION, &text_of))
     }
 }
 
-fn shown(Element { scalar, unsigned }: Element, bits: u64) -> String {
+fn element_text(Element { scalar, unsigned }: Element, bits: u64) -> String {
     match scalar {
         Scalar::F64 => format!("{}", float::decode(scalar, bits)),
         _ if scalar.is_float() => format!("{}", float::decode(scalar, bits) as f32),
@@ -83,19 +83,19 @@ fn shown(Element { scalar, unsigned }: Element, bits: u64) -> String {
 }
 
 /// The elements of an array as nested lists. Long dimensions show the first and last elements, at most `most`.
-pub fn listed(shape: &[usize], most: usize, element: &dyn Fn(usize) -> String) -> String {
-    fn part(shape: &[usize], start: usize, most: usize, element: &dyn Fn(usize) -> String) -> String {
+pub fn nested_list(shape: &[usize], most: usize, element: &dyn Fn(usize) -> String) -> String {
+    fn sublist(shape: &[usize], start: usize, most: usize, element: &dyn Fn(usize) -> String) -> String {
         let Some((extent, inner)) = shape.split_first() else { return element(start) };
         let step: usize = inner.iter().product();
         let hidden = if *extent > most { most / 2..extent - most / 2 } else { 0..0 };
         let ends = (0..hidden.start).chain(hidden.end..*extent);
-        let mut parts: Vec<String> = ends.map(|i| part(inner, start + i * step, most, element)).collect();
+        let mut parts: Vec<String> = ends.map(|i| sublist(inner, start + i * step, most, element)).collect();
         if !hidden.is_empty() {
             parts.insert(hidden.start, "...".into());
         }
         format!("[{}]", parts.join(", "))
     }
-    part(shape, 0, most, element)
+    sublist(shape, 0, most, element)
 }
 
 #[cfg(test)]
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn long_dimensions_are_shortened() {
         let number = |at: usize| at.to_string();
-        assert_eq!(listed(&[], 6, &number), "0");
-        assert_eq!(listed(&[2, 3], 6, &number), "[[0, 1, 2], [3, 4, 5]]");
-        assert_eq!(listed(&[8], 6, &number), "[0, 1, 2, ..., 5, 6, 7]");
-        assert_eq!(listed(&[1 << 40], 2, &number), "[0, ..., 1099511627775]");
+        assert_eq!(nested_list(&[], 6, &number), "0");
+        assert_eq!(nested_list(&[2, 3], 6, &number), "[[0, 1, 2], [3, 4, 5]]");
+        assert_eq!(nested_list(&[8], 6, &number), "[0, 1, 2, ..., 5, 6, 7]");
+        assert_eq!(nested_list(&[1 << 40], 2, &number), "[0, ..., 1099511627775]");
     }
 }

@@ -46,15 +46,15 @@ impl std::fmt::Display for ParamType {
 }
 
 impl ParamType {
-    fn takes(self, scalar: Scalar) -> bool {
+    fn accepts(self, scalar: Scalar) -> bool {
         match self {
             // A number is accepted as an address, because a launch can also fix the addresses of its buffers.
             ParamType::Pointer(_) => scalar == Scalar::I64,
-            ParamType::Scalar(expected_values) => expected_values == scalar,
+            ParamType::Scalar(declared) => declared == scalar,
             ParamType::Bits(bits) => bits == 8 * scalar.bytes(),
         }
     }
-    fn takes_pointers(self) -> bool {
+    fn accepts_pointers(self) -> bool {
         matches!(self, ParamType::Pointer(_) | ParamType::Scalar(Scalar::I64) | ParamType::Bits(64))
     }
 }
@@ -65,17 +65,20 @@ fn wrong(message: String) -> Box<Diagnostic> {
 
 /// The values of all parameters.
 pub(super) fn values(launch: &Launch, kernel: &str, types: &[ParamType]) -> Result<Vec<i64>> {
-    let (given, expected_values) = (launch.params.len(), types.len());
-    if given != expected_values {
-        return Err(wrong(format!("'{kernel}' has {expected_values} parameters: {}; the launch gives {given}", listed(types))));
+    let (given_count, expected_count) = (launch.params.len(), types.len());
+    if given_count != expected_count {
+        return Err(wrong(format!(
+            "'{kernel}' has {expected_count} parameters: {}; the launch gives {given_count}",
+            type_list(types)
+        )));
     }
-    let one = |(index, (param, ty)): (usize, (&Param, &ParamType))| {
+    let checked_value = |(index, (param, ty)): (usize, (&Param, &ParamType))| {
         value(launch, param, *ty).map_err(|what| wrong(format!("parameter {index} of '{kernel}': {what}")))
     };
-    launch.params.iter().zip(types).enumerate().map(one).collect()
+    launch.params.iter().zip(types).enumerate().map(checked_value).collect()
 }
 
-pub(super) fn listed(types: &[ParamType]) -> String {
+pub(super) fn type_list(types: &[ParamType]) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -98,11 +101,11 @@ fn value(launch: &Launch, param: &Param, ty: ParamType) -> std::result::Result<i
 
 fn pointer(launch: &Launch, name: &str, ty: ParamType) -> std::result::Result<i64, String> {
     let buffer = launch.buffer(name).map_err(|error| error.message)?;
-    if !ty.takes_pointers() {
+    if !ty.accepts_pointers() {
         return Err(format!("it is {ty}, the launch gives the address of '{name}'"));
     }
     match (ty, &buffer.array) {
-        (ParamType::Pointer(Some(pointee)), Some(array)) if !array.fits(pointee) => {
+        (ParamType::Pointer(Some(pointee)), Some(array)) if !array.fits_pointer(pointee) => {
             Err(format!("it is {ty}, but '{name}' is {array}"))
         }
         _ => Ok(buffer.address as i64),
@@ -117,7 +120,7 @@ pub(super) enum Number {
 
 /// The value of a number for a parameter: sign-extended, or the bits of a float.
 fn number(number: Number, scalar: Scalar, ty: ParamType) -> std::result::Result<i64, String> {
-    if !ty.takes(scalar) {
+    if !ty.accepts(scalar) {
         return Err(format!("it is {ty}, the launch gives {scalar}"));
     }
     bits(number, scalar).ok_or_else(|| match number {
@@ -181,10 +184,10 @@ mod real {
 
 impl super::ArrayType {
     /// Returns whether the array can be passed as a pointer to `pointee`.
-    fn fits(&self, pointee: Scalar) -> bool {
+    fn fits_pointer(&self, pointee: Scalar) -> bool {
         match self.element {
             Some(element) => element.scalar == pointee || (element.scalar, pointee) == (Scalar::I1, Scalar::I8),
-            None => element::fits(&self.descr, pointee),
+            None => element::array_fits_pointee(&self.descr, pointee),
         }
     }
 }

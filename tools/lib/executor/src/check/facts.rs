@@ -3,10 +3,10 @@
 use crate::tile::Tile;
 use crate::tile::shape::{for_each_index, row_strides};
 use core_dialect::tile::Elem;
-use tileaa::facts::{AxisInfo, Known};
+use tileaa::facts::{AxisInfo, ValueFacts};
 
 /// Returns a description of the violation, if a recorded fact does not hold.
-pub(crate) fn violation(known: &Known, tile: &Tile) -> Option<String> {
+pub(crate) fn violation(known: &ValueFacts, tile: &Tile) -> Option<String> {
     let number = |at: usize| tile.carrier().sign_extend(tile.lanes().get(at));
     for at in 0..tile.count() {
         let value = number(at);
@@ -17,7 +17,7 @@ pub(crate) fn violation(known: &Known, tile: &Tile) -> Option<String> {
             return Some(format!("{value} is not within {low} and {high}"));
         }
     }
-    known.axes.iter().enumerate().find_map(|(dim, axis)| along(tile, dim, *axis, &number))
+    known.axes.iter().enumerate().find_map(|(dim, axis)| axis_violation(tile, dim, *axis, &number))
 }
 
 fn divides(divisor: u64, value: i64) -> bool {
@@ -25,7 +25,7 @@ fn divides(divisor: u64, value: i64) -> bool {
 }
 
 /// Checks neighbours within a group. The comparison uses the wrapping arithmetic of the element type.
-fn along(tile: &Tile, dim: usize, axis: AxisInfo, number: &dyn Fn(usize) -> i64) -> Option<String> {
+fn axis_violation(tile: &Tile, dim: usize, axis: AxisInfo, number: &dyn Fn(usize) -> i64) -> Option<String> {
     let step = match tile.elem {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
         Elem::Scalar(_) => 1,
@@ -65,7 +65,7 @@ mod tests {
             let lanes = Lanes::collect(Scalar::I32, numbers.iter().copied());
             Tile::new([numbers.len() as u32].into_iter().collect(), Elem::Scalar(Scalar::I32), lanes)
         };
-        let known = |contiguity, divisibility, constancy| Known {
+        let known = |contiguity, divisibility, constancy| ValueFacts {
             value: base::Value(0),
             divisor: None,
             range: Some((0, 100)),

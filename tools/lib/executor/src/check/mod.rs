@@ -11,7 +11,7 @@ mod shadow;
 pub(crate) mod stride_assumptions;
 
 use crate::memory::Memory;
-use crate::world::{Access, Shared, Token, World};
+use crate::world::{Access, SharedWorld, Token, World};
 use base::diag::{Diagnostic, Place, Result};
 use base::{DebugInfo, Loc};
 use order::{Event, Order, Relation};
@@ -88,11 +88,11 @@ pub struct Finding {
 const MOST_FINDINGS: usize = 50;
 
 pub(crate) struct Checked {
-    inner: Shared,
+    inner: SharedWorld,
     checks: BTreeSet<Check>,
     order: Order,
     shadow: Shadow,
-    /// The current access, as an event of the order.
+    /// The access between `begin` and `end`, as an event of the order.
     now: Option<Event>,
     reported: BTreeSet<(Check, Loc, Loc)>,
     findings: Vec<Finding>,
@@ -108,7 +108,7 @@ impl Checked {
         }
         unwritten.iter().for_each(|(start, end)| shadow.add_unwritten(*start, *end));
         Checked {
-            inner: Shared::new(memory),
+            inner: SharedWorld::new(memory),
             checks,
             order: Order::default(),
             shadow,
@@ -145,7 +145,7 @@ impl Checked {
         reported.collect()
     }
 
-    fn find(&mut self, check: Check, loc: Loc, other: Option<Loc>, message: String) {
+    fn add_finding(&mut self, check: Check, loc: Loc, other: Option<Loc>, message: String) {
         if self.checks.contains(&check)
             && self.reported.insert((check, loc, other.unwrap_or(loc)))
             && self.findings.len() < MOST_FINDINGS
@@ -154,12 +154,13 @@ impl Checked {
         }
     }
 
-    fn here(&self) -> Loc {
+    fn current_loc(&self) -> Loc {
         self.now.map_or(Loc::UNKNOWN, |event| self.order.loc(event))
     }
 
-    /// Compares an access with the history of each byte and records it there. `changes`: the access stored a different value.
-    fn visit(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
+    /// Compares an access with the history of each byte and records it there. `changes`: the access stores a value that differs
+    /// from the old one.
+    fn check_access(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
         let Some(now) = self.now else { return };
         if self.order.synchronises(now) {
             self.order.synchronise(now, address);
@@ -167,7 +168,7 @@ impl Checked {
         let mut conflicts: BTreeSet<(Event, bool)> = BTreeSet::new();
         let mut unwritten = None;
         self.shadow.visit(address, length, now, writes, |at, known, readers| {
-            unwritten = unwritten.or((!writes && !known.filled()).then_some(at));
+            unwritten = unwritten.or((!writes && !known.initialised()).then_some(at));
             conflicts.extend(known.writer().map(|event| (event, true)));
             if writes {
                 conflicts.extend(readers.iter().map(|event| (*event, false)));
@@ -177,12 +178,12 @@ impl Checked {
             let name = self.inner.memory.segment(at).map_or("", |segment| &segment.name);
             let start = self.inner.memory.segment(at).map_or(0, |segment| segment.address);
             let message = format!("reads byte {} of '{name}', which was never written", at - start);
-            self.find(Check::Init, self.here(), None, message);
+            self.add_finding(Check::Init, self.current_loc(), None, message);
         }
         for (other, other_writes) in conflicts {
             if other == now && other_writes && changes && !self.order.is_atomic(now) {
                 let message = "writes bytes twice, with different values: two elements of its tile share an address".to_string();
-                self.find(Check::Token, self.here(), None, message);
+                self.add_finding(Check::Token, self.current_loc(), None, message);
             }
             let what = match (writes, other_writes) {
                 (true, true) => "writes bytes that another access writes",
@@ -194,16 +195,17 @@ impl Checked {
                 Relation::Unordered => (Check::Token, "and no token orders them"),
                 Relation::Racing => (Check::Race, "in another block, and nothing orders them"),
             };
-            self.find(check, self.here(), Some(self.order.loc(other)), format!("{what} {problem}"));
+            self.add_finding(check, self.current_loc(), Some(self.order.loc(other)), format!("{what} {problem}"));
         }
     }
 
-    /// Reports an access outside memory. The program continues as if the access had not happened.
-    fn left_memory(&mut self, result: Result<()>) -> Result<bool> {
+    /// Returns whether an access was inside memory. An access outside is a finding, and the program continues as if it had not
+    /// happened; without `--check=memory` it is an error.
+    fn is_inside_memory(&mut self, result: Result<()>) -> Result<bool> {
         match result {
             Ok(()) => Ok(true),
             Err(error) if self.checks.contains(&Check::Memory) => {
-                self.find(Check::Memory, self.here(), None, error.message);
+                self.add_finding(Check::Memory, self.current_loc(), None, error.message);
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -217,8 +219,8 @@ impl World for Checked {
     }
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
         let result = self.inner.read(address, out);
-        if self.left_memory(result)? {
-            self.visit(address, out.len(), false, false);
+        if self.is_inside_memory(result)? {
+            self.check_access(address, out.len(), false, false);
         }
         Ok(())
     }
@@ -226,8 +228,8 @@ impl World for Checked {
         let mut before = vec![0; bytes.len()];
         let changes = self.inner.read(address, &mut before).is_ok() && before != bytes;
         let result = self.inner.write(address, bytes);
-        if self.left_memory(result)? {
-            self.visit(address, bytes.len(), true, changes);
+        if self.is_inside_memory(result)? {
+            self.check_access(address, bytes.len(), true, changes);
         }
         Ok(())
     }
@@ -247,10 +249,10 @@ impl World for Checked {
         }
     }
     fn begin(&mut self, access: Access) {
-        self.now = Some(self.order.event(self.inner.block(), access));
+        self.now = Some(self.order.add_access(self.inner.block(), access));
     }
     fn end(&mut self) -> Token {
-        self.now.take().map_or(0, |event| self.order.after(event))
+        self.now.take().map_or(0, |event| self.order.token_of(event))
     }
     fn join(&mut self, tokens: &[Token]) -> Token {
         self.order.join(tokens)
@@ -259,7 +261,7 @@ impl World for Checked {
         self.checks.contains(&check)
     }
     fn report(&mut self, check: Check, loc: Loc, message: String) {
-        self.find(check, loc, None, message);
+        self.add_finding(check, loc, None, message);
     }
     fn findings(&self) -> &[Finding] {
         &self.findings

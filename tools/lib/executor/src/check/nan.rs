@@ -7,7 +7,8 @@ use base::Loc;
 use base::ir::Operation;
 use numerics::{Scalar, each_lanes};
 
-fn nans(value: &Value) -> Option<Vec<bool>> {
+/// For each element of a float tile, whether it is a NaN. `None` for other values.
+fn nan_mask(value: &Value) -> Option<Vec<bool>> {
     fn each<W: numerics::arith::Word>(words: &[W], ty: Scalar) -> Vec<bool> {
         words.iter().map(|word| numerics::float::decode(ty, word.bits()).is_nan()).collect()
     }
@@ -17,12 +18,12 @@ fn nans(value: &Value) -> Option<Vec<bool>> {
 }
 
 /// Reports an op that computed a NaN. An operand with as many elements as the result is compared element by element.
-pub(crate) fn look(op: &impl Operation, results: &[Value], loc: Loc, env: &mut Env<'_>) {
-    let computed: Vec<_> = results.iter().filter_map(nans).filter(|nans| nans.contains(&true)).collect();
+pub(crate) fn report_new_nan(op: &impl Operation, results: &[Value], loc: Loc, env: &mut Env<'_>) {
+    let computed: Vec<_> = results.iter().filter_map(nan_mask).filter(|nans| nans.contains(&true)).collect();
     if computed.is_empty() {
         return;
     }
-    let given: Vec<_> = op.operands().iter().filter_map(|id| nans(env.value(*id))).collect();
+    let given: Vec<_> = op.operands().iter().filter_map(|id| nan_mask(env.value(*id))).collect();
     let explained = |computed: &Vec<bool>, place: usize| {
         given.iter().any(|given| if given.len() == computed.len() { given[place] } else { given.contains(&true) })
     };

@@ -1,6 +1,6 @@
 //! The happens-before order of memory accesses: by tokens within a tile block, by release and acquire between tile blocks.
 
-use crate::world::{Access, START, Token};
+use crate::world::{Access, START_TOKEN, Token};
 use base::Loc;
 use core_dialect::memory::MemoryScope;
 use smallvec::SmallVec;
@@ -31,7 +31,7 @@ struct Node {
 pub(crate) struct Order {
     nodes: Vec<Node>,
     /// Memoised answers of [`Order::comes_after`].
-    known: HashMap<(Token, u32), bool>,
+    memo: HashMap<(Token, u32), bool>,
     vector_clocks: BTreeMap<u64, SparseVectorClock>,
     /// The vector clock that the last releases at an address published.
     released: BTreeMap<u64, SparseVectorClock>,
@@ -40,33 +40,33 @@ pub(crate) struct Order {
 impl Default for Order {
     fn default() -> Self {
         let start = Node { after: SmallVec::new(), access: None };
-        Order { nodes: vec![start], known: HashMap::new(), vector_clocks: BTreeMap::new(), released: BTreeMap::new() }
+        Order { nodes: vec![start], memo: HashMap::new(), vector_clocks: BTreeMap::new(), released: BTreeMap::new() }
     }
 }
 
 impl Order {
-    fn add(&mut self, node: Node) -> u32 {
+    fn add_node(&mut self, node: Node) -> u32 {
         self.nodes.push(node);
         u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 accesses under --check")
     }
 
-    pub(crate) fn event(&mut self, block: u64, access: Access) -> Event {
+    pub(crate) fn add_access(&mut self, block: u64, access: Access) -> Event {
         let after = SmallVec::from_slice(&[access.after]);
-        Event(self.add(Node { after, access: Some((block, access)) }))
+        Event(self.add_node(Node { after, access: Some((block, access)) }))
     }
 
-    pub(crate) fn after(&self, event: Event) -> Token {
+    pub(crate) fn token_of(&self, event: Event) -> Token {
         event.0
     }
 
     pub(crate) fn join(&mut self, tokens: &[Token]) -> Token {
-        let mut after: SmallVec<[Token; 2]> = tokens.iter().copied().filter(|token| *token != START).collect();
+        let mut after: SmallVec<[Token; 2]> = tokens.iter().copied().filter(|token| *token != START_TOKEN).collect();
         after.sort_unstable();
         after.dedup();
         match after[..] {
-            [] => START,
+            [] => START_TOKEN,
             [only] => only,
-            _ => self.add(Node { after, access: None }),
+            _ => self.add_node(Node { after, access: None }),
         }
     }
 
@@ -98,7 +98,7 @@ impl Order {
 
     /// Returns whether an access happens before every consumer of this token.
     fn comes_after(&mut self, token: Token, event: Event) -> bool {
-        if let Some(known) = self.known.get(&(token, event.0)) {
+        if let Some(known) = self.memo.get(&(token, event.0)) {
             return *known;
         }
         let mut stack = vec![token];
@@ -114,7 +114,7 @@ impl Order {
                 stack.extend(&self.nodes[token as usize].after);
             }
         }
-        self.known.insert((token, event.0), found);
+        self.memo.insert((token, event.0), found);
         found
     }
 

@@ -18,12 +18,12 @@ pub(crate) enum Use<'a> {
     Other,
 }
 
-/// Returns the `assume` ops whose results are used only by other such ops and as strides of tensor views.
-pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, uses: impl Fn(&O) -> Use<'_>) -> BTreeSet<OpId> {
+/// Returns the `assume` ops whose results are used only as strides of tensor views, directly or through further `assume` ops.
+pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, stride_use: impl Fn(&O) -> Use<'_>) -> BTreeSet<OpId> {
     let (mut as_stride, mut other_uses): (BTreeSet<Id>, BTreeSet<Id>) = Default::default();
     let mut chain: Vec<(OpId, Id, Id)> = Vec::new();
     for (op, node) in body.ops.iter() {
-        match uses(&node.kind) {
+        match stride_use(&node.kind) {
             Use::Assume(value) => chain.push((op, value, node.results[0])),
             Use::Tensor { others, strides } => {
                 other_uses.extend(others);
@@ -45,17 +45,17 @@ pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, uses: impl Fn(&O) 
     found
 }
 
-/// Returns the chain of assumptions that ends in a stride, each with its result.
+/// Returns the `assume` ops between a value and its use as a stride, each with its result, the last op first.
 pub(crate) fn chain<O: Operation, T>(
     body: &Body<O, T>,
-    of_strides: &BTreeSet<OpId>,
+    stride_assumes: &BTreeSet<OpId>,
     stride: Id,
-    uses: impl Fn(&O) -> Use<'_>,
+    stride_use: impl Fn(&O) -> Use<'_>,
 ) -> Vec<(OpId, Id)> {
     let (mut found, mut at) = (Vec::new(), stride);
     while let Some(op) = body.defining_op(at)
-        && of_strides.contains(&op)
-        && let Use::Assume(value) = uses(&body.ops[op].kind)
+        && stride_assumes.contains(&op)
+        && let Use::Assume(value) = stride_use(&body.ops[op].kind)
     {
         found.push((op, at));
         at = value;

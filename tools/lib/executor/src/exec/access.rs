@@ -5,7 +5,7 @@ use crate::check::Check;
 use crate::tile::shape::{for_each_index, from_bytes, row_strides, to_bytes};
 use crate::tile::{Tile, memory_bits};
 use crate::value::{Value, View, padding_bits};
-use crate::world::{Access, START, Token};
+use crate::world::{Access, START_TOKEN, Token};
 use base::diag::Result;
 use base::{Loc, Value as Id};
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Order};
@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 /// The attributes that all accesses have.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct AccessAttrs {
     pub(crate) loc: Loc,
     pub(crate) token: Option<Id>,
     pub(crate) ordering: MemoryOrdering,
     pub(crate) scope: Option<MemoryScope>,
 }
 
-impl Manner {
-    pub(crate) fn new(loc: Loc, token: Option<Id>, order: &Order) -> Manner {
-        Manner { loc, token, ordering: order.semantics, scope: order.scope }
+impl AccessAttrs {
+    pub(crate) fn new(loc: Loc, token: Option<Id>, order: &Order) -> AccessAttrs {
+        AccessAttrs { loc, token, ordering: order.semantics, scope: order.scope }
     }
 }
 
@@ -83,25 +83,25 @@ pub(crate) enum Request<'a> {
 }
 
 /// Performs an access. Returns the loaded tile, if there is one, and the token that the access produces.
-pub(crate) fn perform(request: Request<'_>, manner: Manner, env: &mut Env<'_>) -> Result<Results> {
-    env.begin(manner);
+pub(crate) fn perform(request: Request<'_>, access_attrs: AccessAttrs, env: &mut Env<'_>) -> Result<Results> {
+    env.begin(access_attrs);
     let tile = match &request {
         Request::LoadView { view, index, in_bounds } => {
-            check_bounds(view, index, in_bounds, manner.loc, env);
+            check_bounds(view, index, in_bounds, access_attrs.loc, env);
             Some(load_view(view, index, env)?)
         }
         Request::StoreView { tile, view, index, in_bounds } => {
-            check_bounds(view, index, in_bounds, manner.loc, env);
+            check_bounds(view, index, in_bounds, access_attrs.loc, env);
             store_view(view, index, tile, env)?;
             None
         }
         Request::ReduceView { tile, view, index, in_bounds, mode } => {
-            check_bounds(view, index, in_bounds, manner.loc, env);
+            check_bounds(view, index, in_bounds, access_attrs.loc, env);
             reduce_view(*mode, view, index, tile, env)?;
             None
         }
         Request::MulticastStore { tile, view, index, in_bounds, reduction } => {
-            check_bounds(view, index, in_bounds, manner.loc, env);
+            check_bounds(view, index, in_bounds, access_attrs.loc, env);
             multicast_store(*reduction, view, index, tile, env)?;
             None
         }
@@ -117,20 +117,20 @@ pub(crate) fn perform(request: Request<'_>, manner: Manner, env: &mut Env<'_>) -
             Some(compare_and_swap(pointers, compare, value, mask.as_ref(), env)?)
         }
     };
-    Ok(ended(tile, env))
+    Ok(end_access(tile, env))
 }
 
 impl Env<'_> {
     pub(crate) fn token(&self, id: Option<Id>) -> Token {
         match id.map(|id| self.value(id)) {
             Some(Value::Token(token)) => *token,
-            None => START,
+            None => START_TOKEN,
             Some(other) => panic!("{other:?} is not a token"),
         }
     }
 
-    pub(crate) fn begin(&mut self, manner: Manner) {
-        let Manner { loc, token, ordering, scope } = manner;
+    pub(crate) fn begin(&mut self, access_attrs: AccessAttrs) {
+        let AccessAttrs { loc, token, ordering, scope } = access_attrs;
         self.state.synchronised |= ordering != MemoryOrdering::Weak;
         self.world.begin(Access { loc, after: self.token(token), ordering, scope });
     }
@@ -216,11 +216,11 @@ pub(crate) fn multicast_store(
 ) -> Result<()> {
     match reduction {
         None => store_view(view, indices, tile, env),
-        Some(reduction) => reduce_view(combining(reduction, tile.carrier()), view, indices, tile, env),
+        Some(reduction) => reduce_view(atomic_mode(reduction, tile.carrier()), view, indices, tile, env),
     }
 }
 
-fn combining(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
+fn atomic_mode(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
     match reduction {
         MulticastReduction::Add if ty.is_float() => AtomicMode::AddF,
         MulticastReduction::Add => AtomicMode::Add,
@@ -234,8 +234,8 @@ fn combining(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
     }
 }
 
-/// Returns the new value that an atomic computes from the old value.
-fn combine(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
+/// Returns the value that an atomic stores, from the old value in memory and the operand.
+fn new_value(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     let op = match mode {
         AtomicMode::And => Binary::And,
         AtomicMode::Or => Binary::Or,
@@ -264,7 +264,7 @@ pub(crate) fn read_modify_write(
     for (i, address) in addresses(pointers).into_iter().enumerate().filter(|(i, _)| enabled(mask, *i)) {
         let value = env.read_element(address, ty)?;
         old.set(i, value);
-        env.write_element(address, ty, combine(mode, ty, value, operand.lanes().get(i)))?;
+        env.write_element(address, ty, new_value(mode, ty, value, operand.lanes().get(i)))?;
     }
     Ok(Tile::new(operand.shape.clone(), operand.elem, old))
 }
@@ -297,7 +297,8 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// `indices` has one tile per dimension: the tile's index, or the row numbers of the sparse dimension. They are unsigned.
+    /// `indices` has one tile per dimension: the index of the view's tile, or for the sparse dimension of a gather the row numbers.
+    /// Indices and row numbers are unsigned.
     fn new<'a>(view: &'a View, indices: &[Tile]) -> Window<'a> {
         let coordinates = (0..view.tile.len()).map(|t| {
             let size = view.tensor.sizes[view.dim_map[t]];
@@ -449,7 +450,7 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
 /// Combines a memory element with a value, as an atomic does.
 pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, own: u64, env: &mut Env<'_>) -> Result<()> {
     let old = env.read_element(address, ty)?;
-    env.write_element(address, ty, combine(mode, ty, old, own))
+    env.write_element(address, ty, new_value(mode, ty, old, own))
 }
 
 /// Reports indices outside the index space, and dimensions that leave the tensor despite an `inbounds` promise.
@@ -475,7 +476,7 @@ pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc
 }
 
 /// Ends an access. Returns its tile, if there is one, and its token.
-pub(crate) fn ended(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
+pub(crate) fn end_access(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
     let token = Value::Token(env.world.end());
     tile.map(Value::Tile).into_iter().chain([token]).collect()
 }
@@ -486,17 +487,17 @@ mod tests {
     use crate::exec::{BlockPosition, State};
     use crate::memory::{Memory, Segment};
     use crate::value::Tensor;
-    use crate::world::Shared;
+    use crate::world::SharedWorld;
     use core_dialect::memory::Padding;
 
     const ADDRESS: u64 = 4096;
 
     /// Runs a closure on a memory with the given bytes. Returns the result and the final bytes.
-    fn on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
+    fn run_on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
         let mut memory = Memory::default();
         memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
-        let mut world = Shared::new(memory);
-        let mut state = State::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, 0);
+        let mut world = SharedWorld::new(memory);
+        let mut state = State::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, None, 0);
         let result = f(&mut Env { state: &mut state, world: &mut world, observer: &mut crate::observe::NoopObserver });
         let mut after = vec![0; data.len()];
         world.memory.read(ADDRESS, &mut after).unwrap();
@@ -525,14 +526,14 @@ mod tests {
     #[test]
     fn tiles_of_a_partition_end_where_the_tensor_does() {
         let view = view(Scalar::I8, &[3, 4], &[2, 4], ViewKind::Partition, None);
-        let load = |index: &[i64]| bytes(&on(&DATA, |env| load_view(&view, &numbers(index), env).unwrap()).0);
+        let load = |index: &[i64]| bytes(&run_on(&DATA, |env| load_view(&view, &numbers(index), env).unwrap()).0);
         assert_eq!(load(&[0, 0]), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(load(&[1, 0]), [8, 9, 10, 11, 0, 0, 0, 0]);
         // Indices are unsigned, so -1 is far outside the tensor.
         assert_eq!(load(&[-1, 0]), [0; 8]);
         assert_eq!(view.index_space(), [2, 1]);
         let ones = tile(&[2, 4], Scalar::I8, &[77; 8]);
-        let (_, after) = on(&DATA, |env| store_view(&view, &numbers(&[1, 0]), &ones, env).unwrap());
+        let (_, after) = run_on(&DATA, |env| store_view(&view, &numbers(&[1, 0]), &ones, env).unwrap());
         assert_eq!(after, [0, 1, 2, 3, 4, 5, 6, 7, 77, 77, 77, 77]);
     }
 
@@ -540,7 +541,7 @@ mod tests {
     fn a_dim_map_permutes_the_tile() {
         let mut view = view(Scalar::I8, &[3, 4], &[4, 2], ViewKind::Partition, None);
         view.dim_map = vec![1, 0];
-        let (loaded, _) = on(&DATA, |env| load_view(&view, &numbers(&[0, 1]), env).unwrap());
+        let (loaded, _) = run_on(&DATA, |env| load_view(&view, &numbers(&[0, 1]), env).unwrap());
         assert_eq!(bytes(&loaded), [8, 0, 9, 0, 10, 0, 11, 0]);
         assert_eq!(view.index_space(), [1, 2]);
     }
@@ -548,13 +549,13 @@ mod tests {
     #[test]
     fn strided_tiles_overlap_and_gathered_rows_are_picked() {
         let strided = view(Scalar::I8, &[12], &[4], ViewKind::Strided { steps: vec![3] }, Some(Padding::Zero));
-        let load = |index: i64| bytes(&on(&DATA, |env| load_view(&strided, &numbers(&[index]), env).unwrap()).0);
+        let load = |index: i64| bytes(&run_on(&DATA, |env| load_view(&strided, &numbers(&[index]), env).unwrap()).0);
         assert_eq!((load(1), load(3)), (vec![3, 4, 5, 6], vec![9, 10, 11, 0]));
         assert_eq!(strided.index_space(), [4]);
         let gather = view(Scalar::I8, &[3, 4], &[2, 2], ViewKind::Gather { sparse_dim: 0 }, None);
         let rows = Tile::new([2].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(vec![2, 7]));
         // Along the dense dimension, the index counts elements.
-        let (loaded, _) = on(&DATA, |env| load_view(&gather, &[rows, Tile::i32(1)], env).unwrap());
+        let (loaded, _) = run_on(&DATA, |env| load_view(&gather, &[rows, Tile::i32(1)], env).unwrap());
         assert_eq!(bytes(&loaded), [9, 10, 0, 0]);
     }
 
@@ -564,7 +565,7 @@ mod tests {
             [(Padding::NegZero, 0x8000), (Padding::Nan, 0x7fff), (Padding::PosInf, 0x7c00), (Padding::NegInf, 0xfc00)]
         {
             let view = view(Scalar::F16, &[1], &[2], ViewKind::Partition, Some(padding));
-            let (loaded, _) = on(&[0, 0x3c], |env| load_view(&view, &numbers(&[0]), env).unwrap());
+            let (loaded, _) = run_on(&[0, 0x3c], |env| load_view(&view, &numbers(&[0]), env).unwrap());
             assert_eq!(*loaded.lanes(), Lanes::W16(vec![0x3c00, bits]));
         }
     }
@@ -572,10 +573,10 @@ mod tests {
     #[test]
     fn halves_of_bytes_are_elements() {
         let view = view(Scalar::F4E2M1FN, &[6], &[4], ViewKind::Strided { steps: vec![1] }, None);
-        let (loaded, _) = on(&[0x21, 0x43, 0x65], |env| load_view(&view, &numbers(&[1]), env).unwrap());
+        let (loaded, _) = run_on(&[0x21, 0x43, 0x65], |env| load_view(&view, &numbers(&[1]), env).unwrap());
         assert_eq!(*loaded.lanes(), Lanes::W8(vec![2, 3, 4, 5]));
         let stored = tile(&[4], Scalar::F4E2M1FN, &[9, 10, 11, 12]);
-        let (_, after) = on(&[0x21, 0x43, 0x65], |env| store_view(&view, &numbers(&[1]), &stored, env).unwrap());
+        let (_, after) = run_on(&[0x21, 0x43, 0x65], |env| store_view(&view, &numbers(&[1]), &stored, env).unwrap());
         assert_eq!(after, [0x91, 0xba, 0x6c]);
     }
 
@@ -589,11 +590,11 @@ mod tests {
         let mask = tile(&[4], Scalar::I1, &[1, 0, 1, 1]);
         let (places, other) = (pointers(&[0, 99, 2, 3]), tile(&[4], Scalar::I8, &[50, 51, 52, 53]));
         let elem = Elem::Scalar(Scalar::I8);
-        let (loaded, _) = on(&DATA, |env| load(&places, elem, Some(&mask), Some(&other), env).unwrap());
+        let (loaded, _) = run_on(&DATA, |env| load(&places, elem, Some(&mask), Some(&other), env).unwrap());
         assert_eq!(bytes(&loaded), [0, 51, 2, 3]);
-        let (_, after) = on(&DATA, |env| store(&places, &other, Some(&mask), env).unwrap());
+        let (_, after) = run_on(&DATA, |env| store(&places, &other, Some(&mask), env).unwrap());
         assert_eq!(after[..4], [50, 1, 52, 53]);
-        assert!(on(&DATA, |env| load(&places, elem, None, None, env).is_err()).0);
+        assert!(run_on(&DATA, |env| load(&places, elem, None, None, env).is_err()).0);
     }
 
     /// Elements of one tile may share an address. They act in order.
@@ -601,9 +602,10 @@ mod tests {
     fn atomics_return_the_old_values() {
         let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: core_dialect::tile::Space::Generic });
         let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
-        let (old, after) = on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());
+        let (old, after) =
+            run_on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());
         assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![0, 5, 0], vec![11, 0, 0, 0, 7, 0, 0, 0]));
-        let (old, after) = on(&[3, 0, 0, 0, 0, 0, 0, 0], |env| {
+        let (old, after) = run_on(&[3, 0, 0, 0, 0, 0, 0, 0], |env| {
             compare_and_swap(&places, &words([3, 3, 0]), &words([9, 8, 7]), None, env).unwrap()
         });
         assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![3, 9, 0], vec![9, 0, 0, 0, 7, 0, 0, 0]));

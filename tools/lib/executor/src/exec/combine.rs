@@ -2,7 +2,7 @@
 
 use super::{Env, Program, Results, run_body};
 use crate::check::Check;
-use crate::tile::fold::Pairs;
+use crate::tile::fold::Pairing;
 use crate::tile::{Tile, fold};
 use crate::value::Value;
 use base::diag::Result;
@@ -14,19 +14,19 @@ use tileir::enums::Direction;
 
 /// The body of a reduction or scan.
 #[derive(Clone, Copy)]
-pub(crate) struct Body<'p, P> {
+pub(crate) struct CombinerBody<'p, P> {
     pub(crate) program: &'p P,
     pub(crate) region: Region,
 }
 
-pub(crate) fn reduce<P: Program>(body: Body<'_, P>, dim: usize, operands: &[Id], env: &mut Env<'_>) -> Result<Results> {
+pub(crate) fn reduce<P: Program>(body: CombinerBody<'_, P>, dim: usize, operands: &[Id], env: &mut Env<'_>) -> Result<Results> {
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
-    let results = fold::reduce(&tiles, dim, Pairs::Neighbours, &mut |arguments| body.combine(arguments, env))?;
+    let results = fold::reduce(&tiles, dim, Pairing::Neighbours, &mut |arguments| body.combine(arguments, env))?;
     Ok(results.into_iter().map(Value::Tile).collect())
 }
 
 pub(crate) fn scan<P: Program>(
-    body: Body<'_, P>,
+    body: CombinerBody<'_, P>,
     dim: usize,
     reverse: bool,
     operands: &[Id],
@@ -37,8 +37,8 @@ pub(crate) fn scan<P: Program>(
     Ok(results.into_iter().map(Value::Tile).collect())
 }
 
-/// A reduction along a dimension, or a scan if `scan` gives a direction.
-pub(crate) struct Combined<'a> {
+/// An executed reduction along a dimension, or a scan if `scan` has a direction.
+pub(crate) struct ReductionOrScan<'a> {
     pub(crate) dim: usize,
     pub(crate) scan: Option<Direction>,
     pub(crate) operands: &'a [Id],
@@ -47,8 +47,13 @@ pub(crate) struct Combined<'a> {
 
 /// Reports a reduction or scan whose result changes under another combination order, which Tile IR permits. For floats, the check
 /// tolerates differences that rounding explains.
-pub(crate) fn check_order<P: Program>(body: Body<'_, P>, combined: &Combined<'_>, loc: Loc, env: &mut Env<'_>) -> Result<()> {
-    let &Combined { dim, scan, operands, results } = combined;
+pub(crate) fn check_order<P: Program>(
+    body: CombinerBody<'_, P>,
+    op: &ReductionOrScan<'_>,
+    loc: Loc,
+    env: &mut Env<'_>,
+) -> Result<()> {
+    let &ReductionOrScan { dim, scan, operands, results } = op;
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
     // If two floats compare equal, an index operand (as in argmax) may legitimately come from either element.
     let is_int = |tile: &Tile| tile.elem.scalar().is_some_and(|elem| elem.is_int());
@@ -58,7 +63,7 @@ pub(crate) fn check_order<P: Program>(body: Body<'_, P>, combined: &Combined<'_>
     }
     let mut run = |arguments| body.combine(arguments, env);
     let others = match scan {
-        None => fold::reduce(&tiles, dim, Pairs::Halves, &mut run)?,
+        None => fold::reduce(&tiles, dim, Pairing::Halves, &mut run)?,
         Some(direction) => fold::scan_by_doubling(&tiles, dim, direction == Direction::Reverse, &mut run)?,
     };
     let count = tiles[0].shape[dim] as f64;
@@ -85,10 +90,10 @@ fn are_alike(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f6
     if !a.is_finite() || !b.is_finite() {
         return a.is_nan() && b.is_nan() || a == b;
     }
-    (a - b).abs() <= count * float::step(scalar) * (magnitudes + a.abs() + b.abs())
+    (a - b).abs() <= count * float::epsilon(scalar) * (magnitudes + a.abs() + b.abs())
 }
 
-impl<P: Program> Body<'_, P> {
+impl<P: Program> CombinerBody<'_, P> {
     fn is_elementwise(&self) -> bool {
         let body = self.program.body();
         let block = body.block_of(self.region);

@@ -53,7 +53,7 @@ pub(crate) fn check_index(
 }
 
 /// Reports a division of an integer by zero. The result is target-defined.
-pub(crate) fn divide(divisor: Id, loc: Loc, env: &mut Env<'_>) {
+pub(crate) fn check_divisor(divisor: Id, loc: Loc, env: &mut Env<'_>) {
     if env.world.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
         env.world.report(Check::Divide, loc, "an integer is divided by zero".into());
     }

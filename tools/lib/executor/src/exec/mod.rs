@@ -77,18 +77,18 @@ pub(crate) trait Program: Sync {
     /// Computes the results of an op that is not control flow.
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
     /// Returns the reason why an op cannot execute yet, if it has to wait.
-    fn waits(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
+    fn wait_reason(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
         None
     }
     /// Returns whether the op is element-wise or ends a body. An op is element-wise if each result element depends only on the
     /// operand elements at the same position.
     fn is_elementwise(&self, op: &Self::Op) -> bool;
-    /// Converts a value to the form that a person expects, for example a distributed tile to a full tile.
+    /// Converts a value to the form that a debugger displays, for example a distributed tile to a full tile.
     fn shown(&self, _id: Id, value: &Value) -> Value {
         value.clone()
     }
-    /// Returns whether the op is responsible for a NaN in its results if its operands contain none.
-    fn computes(&self, op: &Self::Op) -> bool;
+    /// Returns whether `--check=nan` reports the op if a result has a NaN and no operand has one. Loads, for example, are exempt.
+    fn may_create_nan(&self, op: &Self::Op) -> bool;
 }
 
 /// The position of a CTA: its tile block, the grid and its rank.
@@ -166,13 +166,13 @@ impl State {
     }
 
     /// Returns a value, if it is already computed.
-    pub(crate) fn known(&self, id: Id) -> Option<&Value> {
+    pub(crate) fn defined_value(&self, id: Id) -> Option<&Value> {
         self.values[id.0 as usize].as_ref()
     }
 }
 
 impl Env<'_> {
-    /// Reports a use of elements that no load determined.
+    /// Reports a use of undetermined elements: a load without padding left them, outside the tensor or masked out.
     pub(crate) fn report_undetermined(&mut self, loc: base::Loc, does: &str) {
         let message = format!("{does} elements that a load without padding left undetermined (outside the tensor or masked out)");
         self.world.report(crate::check::Check::Padding, loc, message);
@@ -207,7 +207,7 @@ impl Env<'_> {
     fn set_all(&mut self, ids: &[Id], values: impl IntoIterator<Item = Value>) {
         ids.iter().zip(values).for_each(|(id, value)| self.set(*id, value));
     }
-    fn take(&self, ids: &[Id]) -> Vec<Value> {
+    fn clone_values(&self, ids: &[Id]) -> Vec<Value> {
         ids.iter().map(|id| self.value(*id).clone()).collect()
     }
 }
@@ -223,7 +223,7 @@ pub(crate) enum Status {
     SliceEnd,
 }
 
-enum Kind {
+enum FrameKind {
     /// The function, or the body of a reduction.
     Outermost,
     If,
@@ -239,7 +239,7 @@ enum Kind {
 struct Frame {
     block: Block,
     next: usize,
-    kind: Kind,
+    kind: FrameKind,
     /// The op that owns the region.
     owner: Option<Op>,
     /// Allocation mark at region entry; region exit releases later allocations.
@@ -260,10 +260,10 @@ impl<'p, P: Program> Machine<'p, P> {
         let block = program.body().block_of(region);
         env.set_all(&program.body().blocks[block].args, arguments);
         let mark = env.world.mark();
-        Machine { program, frames: vec![Frame { block, next: 0, kind: Kind::Outermost, owner: None, mark }], scheduler: None }
+        Machine { program, frames: vec![Frame { block, next: 0, kind: FrameKind::Outermost, owner: None, mark }], scheduler: None }
     }
 
-    /// Runs until the region ends or the tile block waits for others.
+    /// Runs until the region ends or the tile block waits for other tile blocks.
     pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
         match self.advance(env)? {
             // No other warp role exists that could unblock this one.
@@ -277,10 +277,10 @@ impl<'p, P: Program> Machine<'p, P> {
         self.run_for(u64::MAX, env)
     }
 
-    fn run_for(&mut self, turn: u64, env: &mut Env<'_>) -> Result<Status> {
-        let end = env.state.ops_left.saturating_sub(turn);
+    fn run_for(&mut self, max_ops: u64, env: &mut Env<'_>) -> Result<Status> {
+        let end = env.state.ops_left.saturating_sub(max_ops);
         loop {
-            if env.state.ops_left == end && turn < u64::MAX {
+            if env.state.ops_left == end && max_ops < u64::MAX {
                 return Ok(Status::SliceEnd);
             }
             if let Some(scheduler) = &mut self.scheduler {
@@ -302,9 +302,9 @@ impl<'p, P: Program> Machine<'p, P> {
             }
             let body = self.program.body();
             let ended = match body.blocks[frame.block].ops.get(frame.next) {
-                None => self.leave(&[], env)?,
+                None => self.end_block(&[], env)?,
                 Some(op) => {
-                    if let Some(waits) = self.program.waits(*op, env) {
+                    if let Some(waits) = self.program.wait_reason(*op, env) {
                         return Ok(Status::Blocked(waits));
                     }
                     frame.next += 1;
@@ -312,7 +312,7 @@ impl<'p, P: Program> Machine<'p, P> {
                     self.notify(*op, env, |observer, moment| observer.before(moment))?;
                     let result = match self.program.control(&node.kind) {
                         Control::None => self.compute(*op, env).map(|()| None),
-                        control => self.flow(*op, control, env),
+                        control => self.enter_control_flow(*op, control, env),
                     };
                     result.map_err(|error| {
                         let error = error.at_loc(self.program.debug(), node.loc);
@@ -334,8 +334,8 @@ impl<'p, P: Program> Machine<'p, P> {
         let body = self.program.body();
         let results = self.program.execute(op, env)?;
         let ids = &body.ops[op].results;
-        if env.world.checks(crate::check::Check::Nan) && self.program.computes(&body.ops[op].kind) {
-            crate::check::nan::look(&body.ops[op].kind, &results, body.ops[op].loc, env);
+        if env.world.checks(crate::check::Check::Nan) && self.program.may_create_nan(&body.ops[op].kind) {
+            crate::check::nan::report_new_nan(&body.ops[op].kind, &results, body.ops[op].loc, env);
         }
         env.set_all(ids, results.iter().cloned());
         self.notify(op, env, |observer, moment| observer.after(moment, &results))
@@ -364,13 +364,13 @@ impl<'p, P: Program> Machine<'p, P> {
         self.scheduler = Some(RoleScheduler::new(members.collect::<Vec<_>>(), env.state.seed));
     }
 
-    fn enter(&mut self, region: Region, kind: Kind, owner: Op, env: &Env<'_>) -> bool {
+    fn enter(&mut self, region: Region, kind: FrameKind, owner: Op, env: &Env<'_>) -> bool {
         let Some(block) = self.program.body().regions[region].blocks.first() else { return false };
         self.frames.push(Frame { block: *block, next: 0, kind, owner: Some(owner), mark: env.world.mark() });
         true
     }
 
-    fn flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<Status>> {
+    fn enter_control_flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<Status>> {
         if env.world.checks(crate::check::Check::Padding) {
             let decides = match control {
                 Control::If { cond, .. } => vec![cond],
@@ -385,7 +385,7 @@ impl<'p, P: Program> Machine<'p, P> {
             Control::None => unreachable!("computed by the program"),
             Control::If { cond, then, otherwise } => {
                 let region = if env.tile(cond).is_true() { then } else { otherwise };
-                self.enter(region, Kind::If, op, env);
+                self.enter(region, FrameKind::If, op, env);
                 Ok(None)
             }
             Control::For { lower, upper, step, init, unsigned, body } => {
@@ -397,27 +397,27 @@ impl<'p, P: Program> Machine<'p, P> {
                 if step <= 0 && lower < upper {
                     return Err(Diagnostic::invalid("RUN010", format!("a 'for' with the step {step} never ends")));
                 }
-                let carried = env.take(init);
+                let carried = env.clone_values(init);
                 let block = self.program.body().block_of(body);
                 env.set_all(&self.program.body().blocks[block].args[1..], carried);
-                self.enter(body, Kind::For { next: lower, upper, step }, op, env);
+                self.enter(body, FrameKind::For { next: lower, upper, step }, op, env);
                 self.iterate(env)
             }
             Control::Loop { init, body } => {
-                let carried = env.take(init);
+                let carried = env.clone_values(init);
                 let block = self.program.body().block_of(body);
                 env.set_all(&self.program.body().blocks[block].args, carried);
-                self.enter(body, Kind::Loop, op, env);
+                self.enter(body, FrameKind::Loop, op, env);
                 Ok(None)
             }
-            Control::Yield(values) => self.leave(values, env),
+            Control::Yield(values) => self.end_block(values, env),
             Control::Continue(values) => {
-                self.unwind(|kind| matches!(kind, Kind::For { .. } | Kind::Loop), env)?;
-                self.leave(values, env)
+                self.unwind(|kind| matches!(kind, FrameKind::For { .. } | FrameKind::Loop), env)?;
+                self.end_block(values, env)
             }
             Control::Break(values) => {
-                self.unwind(|kind| matches!(kind, Kind::Loop), env)?;
-                let values = env.take(values);
+                self.unwind(|kind| matches!(kind, FrameKind::Loop), env)?;
+                let values = env.clone_values(values);
                 self.finish(values, env)
             }
             Control::WarpRole { .. } => {
@@ -425,19 +425,19 @@ impl<'p, P: Program> Machine<'p, P> {
                 Ok(None)
             }
             Control::Return => {
-                self.unwind(|kind| matches!(kind, Kind::Outermost), env)?;
-                self.leave(&[], env)
+                self.unwind(|kind| matches!(kind, FrameKind::Outermost), env)?;
+                self.end_block(&[], env)
             }
         }
     }
 
     /// Pops the frames inside the innermost frame of a kind.
-    fn unwind(&mut self, wanted: impl Fn(&Kind) -> bool, env: &mut Env<'_>) -> Result<()> {
+    fn unwind(&mut self, wanted: impl Fn(&FrameKind) -> bool, env: &mut Env<'_>) -> Result<()> {
         while let Some(frame) = self.frames.last() {
             if wanted(&frame.kind) {
                 return Ok(());
             }
-            if matches!(frame.kind, Kind::Outermost) {
+            if matches!(frame.kind, FrameKind::Outermost) {
                 break;
             }
             env.world.release(frame.mark);
@@ -447,19 +447,19 @@ impl<'p, P: Program> Machine<'p, P> {
     }
 
     /// Handles the terminator of the innermost block: continues its loop or returns to the enclosing region.
-    fn leave(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<Status>> {
-        let values = env.take(values);
+    fn end_block(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<Status>> {
+        let values = env.clone_values(values);
         let frame = self.frames.last_mut().expect("a frame is left while it runs");
         env.world.release(frame.mark);
         match &mut frame.kind {
-            Kind::Outermost => return Ok(Some(Status::Done(values))),
-            Kind::If => return self.finish(values, env),
-            Kind::For { next, step, .. } => {
+            FrameKind::Outermost => return Ok(Some(Status::Done(values))),
+            FrameKind::If => return self.finish(values, env),
+            FrameKind::For { next, step, .. } => {
                 *next += *step;
                 env.set_all(&self.program.body().blocks[frame.block].args[1..], values);
                 return self.iterate(env);
             }
-            Kind::Loop => {
+            FrameKind::Loop => {
                 frame.next = 0;
                 env.set_all(&self.program.body().blocks[frame.block].args, values);
                 if std::mem::take(&mut env.state.synchronised) {
@@ -473,7 +473,7 @@ impl<'p, P: Program> Machine<'p, P> {
     /// Starts the next iteration of the innermost `for`, or ends the loop.
     fn iterate(&mut self, env: &mut Env<'_>) -> Result<Option<Status>> {
         let frame = self.frames.last_mut().expect("a 'for' is running");
-        let Kind::For { next, upper, .. } = frame.kind else { unreachable!("only a 'for' iterates") };
+        let FrameKind::For { next, upper, .. } = frame.kind else { unreachable!("only a 'for' iterates") };
         let args = &self.program.body().blocks[frame.block].args;
         if next < upper {
             frame.next = 0;
@@ -483,7 +483,7 @@ impl<'p, P: Program> Machine<'p, P> {
             };
             env.set(args[0], Value::Tile(Tile::scalar(elem, next as u64 & elem.carrier().mask())));
         } else {
-            let carried = env.take(&args[1..]);
+            let carried = env.clone_values(&args[1..]);
             return self.finish(carried, env);
         }
         Ok(None)

@@ -25,7 +25,7 @@ pub(super) enum SchedulerStatus {
 pub(super) struct RoleScheduler<'p, P: Program> {
     role_states: Vec<ScheduledRole<'p, P>>,
     next: usize,
-    /// Random state of a seeded schedule. `None`: each role runs as far as it can, in table order.
+    /// Random state of a seeded schedule. `None`: each role runs as far as it can, in the order of the roles in the kernel.
     random: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl<'p, P: Program> RoleScheduler<'p, P> {
                 let waits: Vec<String> = self.role_states.iter_mut().filter_map(|role_state| role_state.waits.take()).collect();
                 return Ok(SchedulerStatus::Blocked(waits.join("; ")));
             }
-            let turn = match &mut self.random {
+            let max_ops = match &mut self.random {
                 None => u64::MAX,
                 Some(random) => {
                     self.next = Self::below(random, self.role_states.len() as u64) as usize;
@@ -62,9 +62,9 @@ impl<'p, P: Program> RoleScheduler<'p, P> {
             let role_state = &mut self.role_states[self.next];
             env.state.warp_role = role_state.warp_role;
             let before = env.state.ops_left;
-            let status = role_state.machine.run_for(turn, env)?;
-            let moved = before - env.state.ops_left > u64::from(matches!(status, Status::Blocked(_)));
-            if moved {
+            let status = role_state.machine.run_for(max_ops, env)?;
+            let made_progress = before - env.state.ops_left > u64::from(matches!(status, Status::Blocked(_)));
+            if made_progress {
                 self.role_states.iter_mut().for_each(|role_state| role_state.waits = None);
             }
             match status {

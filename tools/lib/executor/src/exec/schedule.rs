@@ -4,14 +4,15 @@
 //! contents before the group. A program with atomics or ordered accesses runs its tile blocks one after another on one memory. A
 //! block yields at a loop iteration that contained such an access.
 //!
-//! CTAs of a cluster that signal each other run interleaved, each as far as it can. With cluster launch control, each CTA steals a
-//! seed-dependent number of successors. An active observer disables stealing, because it could wait forever for a stolen block.
+//! CTAs of a cluster that signal each other run interleaved, each as far as it can. With cluster launch control, each CTA steals
+//! a number of following tile blocks that depends on the seed. An active observer disables stealing. Reason: a debugger could wait
+//! forever for a tile block that another CTA stole.
 
 use super::{BlockPosition, Env, Machine, Program, State, Status};
 use crate::memory::Memory;
 use crate::observe::{NoopObserver, Observer};
 use crate::value::Value;
-use crate::world::{Isolated, Shared, World};
+use crate::world::{IsolatedWorld, SharedWorld, World};
 use base::Region;
 use base::diag::{Diagnostic, Result};
 use rayon::prelude::*;
@@ -45,20 +46,20 @@ pub(crate) struct Blocks {
     /// Number of CTAs that share a tile block.
     ranks: u32,
     /// The linear numbers of the selected tile blocks; `None` selects all.
-    some: Option<Vec<u64>>,
+    selected: Option<Vec<u64>>,
 }
 
 impl Blocks {
-    pub(crate) fn new(grid: [u32; 3], some: Option<Vec<[u32; 3]>>, ranks: u32) -> Blocks {
+    pub(crate) fn new(grid: [u32; 3], selected: Option<Vec<[u32; 3]>>, ranks: u32) -> Blocks {
         let [x, y, _] = grid.map(u64::from);
         let number = |block: [u32; 3]| {
             let [at_x, at_y, at_z] = block.map(u64::from);
             (at_z * y + at_y) * x + at_x
         };
-        Blocks { grid, ranks, some: some.map(|blocks| blocks.into_iter().map(number).collect()) }
+        Blocks { grid, ranks, selected: selected.map(|blocks| blocks.into_iter().map(number).collect()) }
     }
     fn count(&self) -> u64 {
-        let tiles = match &self.some {
+        let tiles = match &self.selected {
             Some(blocks) => blocks.len() as u64,
             None => self.grid.iter().map(|extent| u64::from(*extent)).product(),
         };
@@ -67,17 +68,17 @@ impl Blocks {
     /// Returns the linear CTA number of the n-th selected CTA.
     fn number(&self, at: u64) -> u64 {
         let ranks = u64::from(self.ranks);
-        self.some.as_ref().map_or(at, |blocks| blocks[(at / ranks) as usize] * ranks + at % ranks)
+        self.selected.as_ref().map_or(at, |blocks| blocks[(at / ranks) as usize] * ranks + at % ranks)
     }
 }
 
 /// Upper bound on the tile blocks that one CTA processes.
-const MAX_STOLEN: u64 = 3;
+const MAX_BLOCKS_PER_CTA: u64 = 3;
 
 impl<P: Program> Job<'_, P> {
     /// Returns how many consecutive tile blocks a CTA processes, its own first.
-    fn stolen(&self) -> u64 {
-        if self.uses_clc && self.program.uses_clc() { MAX_STOLEN - self.seed % MAX_STOLEN } else { 1 }
+    fn blocks_per_cta(&self) -> u64 {
+        if self.uses_clc && self.program.uses_clc() { MAX_BLOCKS_PER_CTA - self.seed % MAX_BLOCKS_PER_CTA } else { 1 }
     }
 
     fn state(&self, block: u64) -> State {
@@ -115,10 +116,10 @@ impl<P: Program> Job<'_, P> {
     }
 
     fn run_isolated(&self, cluster: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
-        let (mut world, mut printed) = (Isolated::new(memory), String::new());
+        let (mut world, mut printed) = (IsolatedWorld::new(memory), String::new());
         let mut cluster = self.cluster(cluster, &mut world, &mut NoopObserver);
         let result = loop {
-            match cluster.turn(&mut world, &mut |text| printed.push_str(text), &mut NoopObserver) {
+            match cluster.run_turn(&mut world, &mut |text| printed.push_str(text), &mut NoopObserver) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {}
                 Err(error) => break Err(error),
@@ -141,12 +142,12 @@ impl<P: Program> Job<'_, P> {
             let turns = waiting.len();
             for _ in 0..turns {
                 let mut cluster = waiting.pop_front().expect("counted before");
-                let done = cluster.turn(world, print, observer)?;
+                let done = cluster.run_turn(world, print, observer)?;
                 waiting.extend((!done).then_some(cluster));
             }
             if next < self.clusters() {
                 let mut cluster = self.cluster(next, world, observer);
-                let done = cluster.turn(world, print, observer)?;
+                let done = cluster.run_turn(world, print, observer)?;
                 waiting.extend((!done).then_some(cluster));
                 next += 1;
                 continue;
@@ -167,11 +168,12 @@ impl<P: Program> Job<'_, P> {
     /// Returns the number of clusters, the units that run interleaved.
     fn clusters(&self) -> u64 {
         let ranks = u64::from(self.blocks.ranks);
-        (self.blocks.count() / ranks).div_ceil(self.stolen()) * ranks / u64::from(self.program.cluster_ctas())
+        (self.blocks.count() / ranks).div_ceil(self.blocks_per_cta()) * ranks / u64::from(self.program.cluster_ctas())
     }
 
     fn cluster<'p>(&'p self, cluster: u64, world: &mut dyn World, observer: &mut dyn Observer) -> Cluster<'p, P> {
-        let (cluster_ctas, ranks, stolen) = (u64::from(self.program.cluster_ctas()), u64::from(self.blocks.ranks), self.stolen());
+        let (cluster_ctas, ranks, stolen) =
+            (u64::from(self.program.cluster_ctas()), u64::from(self.blocks.ranks), self.blocks_per_cta());
         let member = |at: u64| {
             let own = at / ranks * stolen * ranks + at % ranks;
             let block = self.blocks.number(own);
@@ -202,9 +204,9 @@ struct Cluster<'p, P: Program> {
 
 impl<P: Program> Cluster<'_, P> {
     /// Runs the CTAs until all have ended (returns true) or one waits for another cluster (returns false).
-    fn turn(&mut self, world: &mut dyn World, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<bool> {
+    fn run_turn(&mut self, world: &mut dyn World, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<bool> {
         loop {
-            let (mut moved, mut waiting, mut blocked) = (false, false, Vec::new());
+            let (mut made_progress, mut waiting, mut blocked) = (false, false, Vec::new());
             for at in 0..self.members.len() {
                 let CtaRun { state, machine } = &mut self.members[at];
                 let Some(running) = machine else { continue };
@@ -214,12 +216,12 @@ impl<P: Program> Cluster<'_, P> {
                 match status? {
                     Status::Done(_) => {
                         observer.ended(state.block_position)?;
-                        (*machine, moved) = (None, true);
+                        (*machine, made_progress) = (None, true);
                     }
                     Status::Blocked(waits) => blocked.push(waits),
                     Status::Waiting | Status::SliceEnd => waiting = true,
                 }
-                moved |= self.deliver_arrivals(at);
+                made_progress |= self.deliver_arrivals(at);
             }
             if self.members.iter().all(|member| member.machine.is_none()) {
                 return Ok(true);
@@ -227,13 +229,13 @@ impl<P: Program> Cluster<'_, P> {
             if waiting {
                 return Ok(false);
             }
-            if !moved {
+            if !made_progress {
                 return Err(Diagnostic::invalid("RUN021", format!("deadlock: {}", blocked.join("; "))));
             }
         }
     }
 
-    /// Delivers the pending arrivals of one CTA to its peers. Returns whether there were any.
+    /// Delivers the pending arrivals of one CTA to its peers. Returns whether it had pending arrivals.
     fn deliver_arrivals(&mut self, from: usize) -> bool {
         let remote_arrivals = self.members[from]
             .state
@@ -249,6 +251,6 @@ impl<P: Program> Cluster<'_, P> {
 }
 
 /// Returns the modification count of shared memory.
-pub(crate) fn changes(world: &Shared) -> u64 {
+pub(crate) fn changes(world: &SharedWorld) -> u64 {
     world.memory.changes
 }

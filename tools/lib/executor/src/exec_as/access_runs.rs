@@ -2,7 +2,7 @@
 //!
 //! The elements that a warp accesses are mostly contiguous, in some permuted order. Each run is checked and copied at once. Offsets
 //! depend only on the op, so the runs are computed once. If a run faults, the caller repeats the access element by element to find
-//! the first faulting element. This is safe because accesses of one op execution never race with each other.
+//! the first faulting element. The repetition is safe because accesses of one op execution never race with each other.
 
 use super::hazards::{Fault, Hazards};
 
@@ -13,7 +13,7 @@ struct Run {
     end: usize,
 }
 
-/// An access to elements of one size. Each element has its own position in the result, or in the stored data.
+/// An access to elements of `size` bytes. Each element has its own position in the result of a load, or in the data of a store.
 pub(super) struct AccessRuns {
     runs: Vec<Run>,
     /// The buffer offset of each element, in result order; `None` for elements without an access.

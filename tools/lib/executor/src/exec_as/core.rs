@@ -31,8 +31,8 @@ impl Typed for Type {
 }
 
 /// Classifies how an op uses strides.
-pub(super) fn uses<O: Step>(op: &O) -> Use<'_> {
-    if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::uses(core) } else { Use::Other }
+pub(super) fn stride_use<O: Step>(op: &O) -> Use<'_> {
+    if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::stride_use(core) } else { Use::Other }
 }
 
 impl<O: Step> DistributedProgram<'_, O> {
@@ -61,8 +61,10 @@ impl<O: Step> DistributedProgram<'_, O> {
             | Core::PtrCast { .. }
             | Core::Offset { .. }
             | Core::Assume { .. } => {
-                let odd = core.operands().into_iter().find(|id| !self.is_scalar(*id) && !self.like(*id, results[0]));
-                odd.map_or(Ok(Plan::None), |id| Err(format!("has a result whose layout differs from that of its operand {id}")))
+                let mismatch =
+                    core.operands().into_iter().find(|id| !self.is_scalar(*id) && !self.have_same_layout(*id, results[0]));
+                mismatch
+                    .map_or(Ok(Plan::None), |id| Err(format!("has a result whose layout differs from that of its operand {id}")))
             }
             Core::Cat { .. }
             | Core::Extract { .. }
@@ -97,7 +99,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    fn like(&self, a: Id, b: Id) -> bool {
+    fn have_same_layout(&self, a: Id, b: Id) -> bool {
         self.distribution(a).layout == self.distribution(b).layout
     }
 
@@ -126,7 +128,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn rename(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let tile = env.tile(x);
         let elem = self.elem(self.result(op));
-        self.one(
+        self.single_result(
             op,
             match &self.plans[op.0 as usize] {
                 Plan::Slots(slots) => {
@@ -146,8 +148,10 @@ impl<O: Step> DistributedProgram<'_, O> {
                 _ => unreachable!("planned in advance"),
             },
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.rename(op, *x, env),
-            Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => self.chunks(op, core, env),
-            Core::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
+            Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => {
+                self.execute_slice_op(op, core, env)
+            }
+            Core::Assume { value, .. } if self.stride_assumes.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Core::Assume { value, fact } => {
                 self.check_assumption(op, *value, fact, env);
                 Ok(smallvec![env.value(*value).clone()])
@@ -170,9 +174,10 @@ impl<O: Step> DistributedProgram<'_, O> {
                 if let (Core::MakeMemRef { strides, .. }, Some(Value::Tensor(tensor))) = (core, results.first()) {
                     self.check_strides(op, strides, &tensor.sizes, env);
                 }
-                // A result computed from scalars has one element. In the body of a reduction, it stands for all combinations.
+                // A result computed from scalars has one element. In the body of a reduction, this element is the result for all
+                // pairs of combined elements.
                 let settled = |(id, value): (&Id, Value)| match value {
-                    Value::Tile(tile) if !self.is_scalar(*id) => self.settle(*id, tile).map(Value::Tile),
+                    Value::Tile(tile) if !self.is_scalar(*id) => self.value_from_slots(*id, tile).map(Value::Tile),
                     other => Ok(other),
                 };
                 node.results.iter().zip(results).map(settled).collect()
@@ -184,7 +189,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
         let Some(memref) = self.ty(self.result(op)).memref() else { return };
         for stride in exec_core::strides_in_use(memref, strides, sizes) {
-            for (assumption, _) in stride_assumptions::chain(self.source.body, &self.of_strides, stride, uses::<O>) {
+            for (assumption, _) in stride_assumptions::chain(self.source.body, &self.stride_assumes, stride, stride_use::<O>) {
                 if let StepKind::Program(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.step() {
                     self.check_assumption(assumption, *value, fact, env);
                 }
@@ -205,7 +210,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Executes ops that compute their result from parts of tiles. A thread must hold all the parts that it needs.
-    fn chunks(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
+    fn execute_slice_op(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
         let to = self.distribution(result);
         let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
@@ -213,7 +218,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let held = |id: Id, slot: usize, element: u32| {
             let thread = to.thread(slot);
             let from = self.distribution(id).slot(thread, element);
-            from.ok_or_else(|| self.refuse(op, format!("needs element {element} of {id}, which thread {thread} does not hold")))
+            from.ok_or_else(|| self.invalid_op(op, format!("needs element {element} of {id}, which thread {thread} does not hold")))
         };
         let mut lanes = Lanes::splat(self.elem(result).carrier(), 0, to.slots());
         match core {
@@ -222,7 +227,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                 let start = rename::slice_start(&gathered, &slice, &numbers(indices)).ok_or_else(outside)?;
                 let from = self.slots(*x, env);
                 for slot in 0..to.slots() {
-                    let element = start + rename::in_whole(&gathered, &slice, to.elements[slot]);
+                    let element = start + rename::element_in_tile(&gathered, &slice, to.elements[slot]);
                     lanes.set(slot, from.lanes().get(held(*x, slot, element)?));
                 }
             }
@@ -263,7 +268,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             Core::Reinterpret { x } => return self.reinterpret(op, *x, env),
             _ => unreachable!("handles slices only"),
         }
-        self.one(op, Tile::new(to.shape(), self.elem(result), lanes))
+        self.single_result(op, Tile::new(to.shape(), self.elem(result), lanes))
     }
 
     /// Reinterprets bytes. Each thread computes its elements from bytes that it holds.
@@ -274,7 +279,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let tile = self.slots(x, env);
         let held = |slot: usize, element: u32| {
             let message = || format!("needs element {element} of {x}, which thread {} does not hold", to.thread(slot));
-            from.slot(to.thread(slot), element).ok_or_else(|| self.refuse(op, message()))
+            from.slot(to.thread(slot), element).ok_or_else(|| self.invalid_op(op, message()))
         };
         let mut lanes = Lanes::splat(wide.carrier(), 0, to.slots());
         for slot in 0..to.slots() {
@@ -286,6 +291,6 @@ impl<O: Step> DistributedProgram<'_, O> {
             let bytes = to_bytes(&Tile::new([many].into_iter().collect(), narrow, tile.lanes().gather(sources.into_iter())));
             lanes.set(slot, from_bytes(wide, &bytes).get((element % part) as usize));
         }
-        self.one(op, Tile::new(to.shape(), wide, lanes))
+        self.single_result(op, Tile::new(to.shape(), wide, lanes))
     }
 }

@@ -20,11 +20,12 @@ pub(crate) struct Distribution {
     pub(crate) threads: usize,
     /// The element that each slot holds.
     pub(crate) elements: Vec<u32>,
-    /// The element in register 0 of each thread.
+    /// For each thread, the element in its register 0. The element in another register is the XOR of this element and a value that
+    /// depends only on the register.
     thread_parts: Vec<u32>,
     /// Whether a thread is the leader of all threads that hold the same elements.
     pub(crate) is_leader: Vec<bool>,
-    /// Maps the difference between an element and the thread's element 0 to the register that holds it.
+    /// Maps the XOR of an element and the thread's entry in `thread_parts` to the register that holds the element.
     registers_by_part: Vec<u32>,
 }
 
@@ -79,8 +80,8 @@ impl Distribution {
     /// Returns the leader's slot of each element.
     pub(crate) fn leaders(&self) -> Vec<u32> {
         let mut out = vec![NOWHERE; self.count()];
-        let speaking = (0..self.slots()).filter(|slot| self.is_leader[self.thread(*slot)]);
-        speaking.for_each(|slot| out[self.elements[slot] as usize] = slot as u32);
+        let of_leaders = (0..self.slots()).filter(|slot| self.is_leader[self.thread(*slot)]);
+        of_leaders.for_each(|slot| out[self.elements[slot] as usize] = slot as u32);
         out
     }
 

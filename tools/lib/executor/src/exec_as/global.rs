@@ -2,7 +2,7 @@
 
 use super::{DistributedProgram, Step, distribution::Distribution};
 use crate::check::Check;
-use crate::exec::access::{self, Manner, ended};
+use crate::exec::access::{self, AccessAttrs, end_access};
 use crate::exec::{Env, Results};
 use crate::tile::shape::{from_bytes, to_bytes};
 use crate::tile::{Tile, memory_bits};
@@ -39,30 +39,30 @@ impl Transfer<'_> {
 }
 
 impl<O: Step> DistributedProgram<'_, O> {
-    pub(super) fn manner(&self, op: OpId, token: Option<Id>, order: Order) -> Manner {
-        Manner { loc: self.source.body.ops[op].loc, token, ordering: order.semantics, scope: order.scope }
+    pub(super) fn access_attrs(&self, op: OpId, token: Option<Id>, order: Order) -> AccessAttrs {
+        AccessAttrs { loc: self.source.body.ops[op].loc, token, ordering: order.semantics, scope: order.scope }
     }
 
     pub(super) fn view_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
             Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let (view, result) = (env.view(*view), self.result(op));
                 self.check_bounds(op, &view, index, in_bounds, env)?;
-                let spots = self.window(op, self.distribution(result), &view, index, env)?;
+                let spots = self.view_spots(op, self.distribution(result), &view, index, env)?;
                 let transfer = self.transfer(op, result, spots, *atom, *order)?;
                 let padding = Lanes::splat(transfer.ty, padding_bits(view.padding, transfer.ty), transfer.spots.len());
                 let lanes = self.load_spots(&transfer, padding, env)?;
                 let slots = Tile::new(transfer.distribution.shape(), self.elem(result), lanes);
-                Ok(ended(Some(self.settle(result, slots)?), env))
+                Ok(end_access(Some(self.value_from_slots(result, slots)?), env))
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let view = env.view(*view);
                 self.check_bounds(op, &view, index, in_bounds, env)?;
-                let spots = self.window(op, self.distribution(*tile), &view, index, env)?;
+                let spots = self.view_spots(op, self.distribution(*tile), &view, index, env)?;
                 self.store_spots(&self.transfer(op, *tile, spots, *atom, *order)?, &self.slots(*tile, env), env)?;
-                Ok(ended(None, env))
+                Ok(end_access(None, env))
             }
             _ => unreachable!("handles accesses through views only"),
         }
@@ -77,7 +77,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Returns the address of each slot's element of a view's tile.
-    pub(super) fn window(
+    pub(super) fn view_spots(
         &self,
         op: OpId,
         distribution: &Distribution,
@@ -100,7 +100,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                     let (thread, row) = (distribution.thread(slot), strides.coordinate(distribution.elements[slot], t));
                     let from = held.slot(thread, row);
                     let from =
-                        from.ok_or_else(|| self.refuse(op, format!("needs row {row} of {id}, missing in thread {thread}")))?;
+                        from.ok_or_else(|| self.invalid_op(op, format!("needs row {row} of {id}, missing in thread {thread}")))?;
                     add(slot, place(rows.lanes().get(from).into()));
                 }
                 continue;
@@ -121,33 +121,33 @@ impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn pointer_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
             Op::Load { ptr, mask, other, token, order, atom } => {
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let result = self.result(op);
-                let spots = self.pointed(op, result, *ptr, *mask, env)?;
+                let spots = self.pointer_spots(op, result, *ptr, *mask, env)?;
                 let transfer = self.transfer(op, result, spots, *atom, *order)?;
                 let padding = other.map(|other| self.slots(other, env).lanes().clone());
                 let padding = padding.unwrap_or_else(|| Lanes::splat(transfer.ty, 0, transfer.spots.len()));
                 let lanes = self.load_spots(&transfer, padding, env)?;
                 let slots = Tile::new(transfer.distribution.shape(), self.elem(result), lanes);
-                Ok(ended(Some(self.settle(result, slots)?), env))
+                Ok(end_access(Some(self.value_from_slots(result, slots)?), env))
             }
             Op::Store { ptr, value, mask, token, order, atom } => {
-                env.begin(self.manner(op, *token, *order));
-                let spots = self.pointed(op, *value, *ptr, *mask, env)?;
+                env.begin(self.access_attrs(op, *token, *order));
+                let spots = self.pointer_spots(op, *value, *ptr, *mask, env)?;
                 self.store_spots(&self.transfer(op, *value, spots, *atom, *order)?, &self.slots(*value, env), env)?;
-                Ok(ended(None, env))
+                Ok(end_access(None, env))
             }
             _ => unreachable!("handles accesses through pointers only"),
         }
     }
 
     /// Returns the addresses that the pointers in the slots of `like` contain.
-    pub(super) fn pointed(&self, op: OpId, like: Id, ptr: Id, mask: Option<Id>, env: &Env<'_>) -> Result<Vec<Spot>> {
+    pub(super) fn pointer_spots(&self, op: OpId, like: Id, ptr: Id, mask: Option<Id>, env: &Env<'_>) -> Result<Vec<Spot>> {
         let is_like =
             |id: Id| self.is_scalar(id) && self.is_scalar(like) || self.distribution(id).layout == self.distribution(like).layout;
-        let odd = [Some(ptr), mask].into_iter().flatten().find(|id| !is_like(*id));
-        if let Some(odd) = odd {
-            return Err(self.refuse(op, format!("has {odd} in a layout that differs from that of {like}")));
+        let mismatch = [Some(ptr), mask].into_iter().flatten().find(|id| !is_like(*id));
+        if let Some(mismatch) = mismatch {
+            return Err(self.invalid_op(op, format!("has {mismatch} in a layout that differs from that of {like}")));
         }
         let (pointers, mask) = (self.registers_like(ptr, like, env), mask.map(|mask| self.registers_like(mask, like, env)));
         let enabled = |slot: usize| mask.as_ref().is_none_or(|mask| mask.lanes().get(slot) & 1 == 1);
@@ -158,14 +158,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         let (distribution, width) = (&**self.distribution(tile), self.width(op, atom)?);
         match spots.len() == distribution.slots() && distribution.registers.is_multiple_of(width) {
             true => Ok(Transfer { op, order, distribution, spots, ty: self.elem(tile).carrier(), width }),
-            false => Err(self.refuse(op, format!("moves {width} of {} registers at once", distribution.registers))),
+            false => Err(self.invalid_op(op, format!("moves {width} of {} registers at once", distribution.registers))),
         }
     }
 
     /// Returns the address of the register vector that starts at a slot, or `None` if all its elements are excluded.
-    fn vector(&self, transfer: &Transfer<'_>, first: usize) -> Result<Spot> {
+    fn vector_address(&self, transfer: &Transfer<'_>, first: usize) -> Result<Spot> {
         let (op, spots) = (transfer.op, &transfer.spots[first..first + transfer.width]);
-        let partial = || self.refuse(op, "moves a vector of which only some elements are enabled");
+        let partial = || self.invalid_op(op, "moves a vector of which only some elements are enabled");
         let Some((address, upper)) = spots[0] else {
             return if spots.iter().all(Option::is_none) { Ok(None) } else { Err(partial()) };
         };
@@ -174,12 +174,12 @@ impl<O: Step> DistributedProgram<'_, O> {
             let ahead = i as u64 * bits + if upper { 4 } else { 0 };
             let (at, _) = spot.ok_or_else(partial)?;
             if *spot != Some((address.wrapping_add(ahead >> 3), ahead & 7 != 0)) {
-                return Err(self.refuse(op, format!("treats addresses {address:#x} and {at:#x} as adjacent")));
+                return Err(self.invalid_op(op, format!("treats addresses {address:#x} and {at:#x} as adjacent")));
             }
         }
         let size = transfer.size();
         if transfer.width > 1 && (upper || !address.is_multiple_of(size as u64)) {
-            return Err(self.refuse(op, format!("moves {size} bytes at the misaligned address {address:#x}")));
+            return Err(self.invalid_op(op, format!("moves {size} bytes at the misaligned address {address:#x}")));
         }
         Ok(Some((address, upper)))
     }
@@ -190,8 +190,8 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.begin(transfer.op, env)?;
         let mut bytes = vec![0; transfer.size()];
         for first in (0..transfer.spots.len()).step_by(transfer.width) {
-            let Some((address, upper)) = self.vector(transfer, first)? else { continue };
-            self.note(transfer, address, first, false, env)?;
+            let Some((address, upper)) = self.vector_address(transfer, first)? else { continue };
+            self.record_access(transfer, address, first, false, env)?;
             env.world.read(address, &mut bytes)?;
             let words = from_bytes(Elem::Scalar(transfer.ty), &bytes);
             (0..transfer.width).for_each(|i| lanes.set(first + i, words.get(i + usize::from(upper))));
@@ -206,8 +206,8 @@ impl<O: Step> DistributedProgram<'_, O> {
         let bytes = to_bytes(slots);
         let starts = (0..transfer.spots.len()).step_by(transfer.width);
         for first in starts.filter(|first| distribution.is_leader[distribution.thread(*first)]) {
-            let Some((address, upper)) = self.vector(transfer, first)? else { continue };
-            self.note(transfer, address, first, true, env)?;
+            let Some((address, upper)) = self.vector_address(transfer, first)? else { continue };
+            self.record_access(transfer, address, first, true, env)?;
             if bits == 4 && transfer.width == 1 {
                 // A read-modify-write keeps the other half-byte, which belongs to a neighbour.
                 let (mut byte, shift) = ([0], if upper { 4 } else { 0 });
@@ -223,11 +223,18 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Records an access for race detection between threads. Atomics of threads do not race.
-    pub(super) fn note(&self, transfer: &Transfer<'_>, address: u64, slot: usize, writes: bool, env: &mut Env<'_>) -> Result<()> {
-        self.note_bytes(transfer, address, transfer.size(), slot, writes, env)
+    pub(super) fn record_access(
+        &self,
+        transfer: &Transfer<'_>,
+        address: u64,
+        slot: usize,
+        writes: bool,
+        env: &mut Env<'_>,
+    ) -> Result<()> {
+        self.record_bytes(transfer, address, transfer.size(), slot, writes, env)
     }
 
-    pub(super) fn note_bytes(
+    pub(super) fn record_bytes(
         &self,
         transfer: &Transfer<'_>,
         address: u64,
@@ -239,7 +246,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         if !self.source.races || transfer.order.semantics != MemoryOrdering::Weak {
             return Ok(());
         }
-        let noted = self.hazards(env).outside(address, bytes, transfer.distribution.warp(slot), writes);
+        let noted = self.hazards(env).access_global(address, bytes, transfer.distribution.warp(slot), writes);
         noted.map_err(|fault| self.fault(transfer.op, None, fault, writes))
     }
 
@@ -248,26 +255,26 @@ impl<O: Step> DistributedProgram<'_, O> {
         let optional = |id: Option<Id>, env: &Env<'_>| id.map(|id| self.gathered(id, env)).transpose();
         match kind {
             Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let (ptr, value, mask) = (self.gathered(*ptr, env)?, self.gathered(*value, env)?, optional(*mask, env)?);
                 let old = access::read_modify_write(*mode, &ptr, &value, mask.as_ref(), env)?;
-                Ok(ended(Some(self.distribute(self.result(op), &old)), env))
+                Ok(end_access(Some(self.distribute(self.result(op), &old)), env))
             }
             Op::AtomicCas { ptr, compare, value, mask, token, order } => {
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let (ptr, compare) = (self.gathered(*ptr, env)?, self.gathered(*compare, env)?);
                 let (value, mask) = (self.gathered(*value, env)?, optional(*mask, env)?);
                 let old = access::compare_and_swap(&ptr, &compare, &value, mask.as_ref(), env)?;
-                Ok(ended(Some(self.distribute(self.result(op), &old)), env))
+                Ok(end_access(Some(self.distribute(self.result(op), &old)), env))
             }
             Op::ReduceView { tile, view, index, token, order, in_bounds, mode, .. } => {
                 let seen = env.view(*view);
                 self.check_bounds(op, &seen, index, in_bounds, env)?;
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let indices = index.iter().map(|id| self.gathered(*id, env)).collect::<Result<Vec<_>>>()?;
                 let (view, tile) = (env.view(*view), self.gathered(*tile, env)?);
                 access::reduce_view(*mode, &view, &indices, &tile, env)?;
-                Ok(ended(None, env))
+                Ok(end_access(None, env))
             }
             _ => unreachable!("handles atomics only"),
         }
@@ -279,19 +286,19 @@ impl<O: Step> DistributedProgram<'_, O> {
             Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
                 let view = env.view(*view);
                 self.check_bounds(op, &view, index, in_bounds, env)?;
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let indices = index.iter().map(|id| self.gathered(*id, env)).collect::<Result<Vec<_>>>()?;
                 let tile = access::load_view(&view, &indices, env)?;
-                Ok(ended(Some(self.distribute(self.result(op), &tile)), env))
+                Ok(end_access(Some(self.distribute(self.result(op), &tile)), env))
             }
             Op::MulticastStore { tile, view, index, token, order, in_bounds, write, .. } => {
                 let view = env.view(*view);
                 self.check_bounds(op, &view, index, in_bounds, env)?;
-                env.begin(self.manner(op, *token, *order));
+                env.begin(self.access_attrs(op, *token, *order));
                 let indices = index.iter().map(|id| self.gathered(*id, env)).collect::<Result<Vec<_>>>()?;
                 let tile = self.gathered(*tile, env)?;
                 access::multicast_store(write.reduction(), &view, &indices, &tile, env)?;
-                Ok(ended(None, env))
+                Ok(end_access(None, env))
             }
             _ => unreachable!("handles multicast accesses only"),
         }

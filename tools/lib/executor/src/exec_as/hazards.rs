@@ -4,7 +4,7 @@
 //! them. Each byte records its last writer and the readers since the last barrier.
 
 use super::WarpRole;
-use super::in_flight::{CopyChunk, InFlight, Read};
+use super::in_flight::{CopyChunk, InFlight, MmaRead};
 use super::pipelines::{BarrierSide, PipelineConfig, Pipelines, RemoteArrival, VectorClock, merge_clocks};
 use super::shared::{BufferPlacement, SharedMemory};
 use base::Op as OpId;
@@ -13,7 +13,7 @@ use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 
 /// One access by a warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Touch {
+pub(crate) struct WarpAccess {
     /// The execution number of the op, counted from 1; 0 means none.
     event: u32,
     op: u32,
@@ -22,20 +22,21 @@ pub(crate) struct Touch {
 
 /// Warp number that stands for several warps of a role: this value plus the role's index.
 const MULTIPLE_WARPS: u16 = u16::MAX - 64;
-/// Warp number of a role's MMAs that are not known to be complete before a commit is awaited.
+/// Warp number that stands for a role's MMAs that complete only with a commit: this value plus the role's index.
 const MMAS: u16 = MULTIPLE_WARPS - 64;
 const PAGE: usize = 4096;
 /// If more pages exist, the next barrier drops them.
 const KEPT_PAGES: usize = 256;
 
+/// The history of a byte: the accesses with which a later access may race.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Mark {
-    writer: Touch,
-    /// The last reader of up to two warp roles that are not ordered with each other.
-    readers: [Touch; 2],
+    writer: WarpAccess,
+    /// The last readers of up to two warp roles that are not ordered with each other.
+    readers: [WarpAccess; 2],
 }
 
-/// Index into the mark table. A byte without accesses has mark 0.
+/// Index of a mark (the access history of a byte) in the mark table. A byte without accesses has mark 0.
 pub(crate) type MarkNumber = u32;
 
 /// Interned marks. Neighbouring bytes usually have equal marks, so each byte stores an index. An access compares and replaces marks
@@ -59,8 +60,8 @@ impl Default for MarkTable {
 }
 
 impl MarkTable {
-    fn number(&mut self, mark: Mark) -> MarkNumber {
-        let hash = |touch: Touch| touch.event.wrapping_mul(31) ^ u32::from(touch.warp);
+    fn intern(&mut self, mark: Mark) -> MarkNumber {
+        let hash = |touch: WarpAccess| touch.event.wrapping_mul(31) ^ u32::from(touch.warp);
         let [first, second] = mark.readers.map(hash);
         let place = (hash(mark.writer) ^ first.rotate_left(7) ^ second.rotate_left(13)) as usize % RECENT;
         let recent = self.recent[place];
@@ -73,7 +74,7 @@ impl MarkTable {
     }
 
     #[cfg(test)]
-    pub(crate) fn computed(&self) -> usize {
+    pub(crate) fn mark_count(&self) -> usize {
         self.marks.len()
     }
     pub(crate) fn is_full(&self) -> bool {
@@ -133,7 +134,7 @@ pub(crate) enum Fault {
 /// The happens-before state of a CTA: barriers order all warps of a role, and pipelines order roles.
 #[derive(Debug, Default)]
 pub(crate) struct HazardClock {
-    now: Touch,
+    now: WarpAccess,
     warp_role: usize,
     /// One vector clock per warp role: `vector_clocks[a][b]` is the last event of `b` ordered before `a`. Entries `n..2n` are the
     /// completed MMAs of each role. A missing entry means zero.
@@ -162,7 +163,7 @@ impl HazardClock {
         self.warp_role
     }
 
-    fn role_of(&self, touch: Touch) -> usize {
+    fn role_of(&self, touch: WarpAccess) -> usize {
         match touch.warp {
             MULTIPLE_WARPS.. => usize::from(touch.warp - MULTIPLE_WARPS),
             MMAS.. => self.mmas_of(usize::from(touch.warp - MMAS)),
@@ -170,32 +171,32 @@ impl HazardClock {
         }
     }
 
-    /// Returns the vector-clock component of a role's MMAs.
+    /// Returns the vector-clock entry of a role's MMAs.
     fn mmas_of(&self, warp_role: usize) -> usize {
         self.vector_clocks.len() + warp_role
     }
 
     /// Returns whether an access is not yet ordered before the current role.
-    fn is_recent(&self, touch: Touch) -> bool {
+    fn is_recent(&self, touch: WarpAccess) -> bool {
         touch.event > self.vector_clocks[self.warp_role][self.role_of(touch)]
     }
 
     /// Checks an access against the history of a byte and records it there.
     fn visit(&self, mark: &mut Mark, warp: usize, writes: bool) -> Result<(), Fault> {
-        let now = Touch { warp: if self.mma { MMAS + self.warp_role as u16 } else { warp as u16 }, ..self.now };
+        let now = WarpAccess { warp: if self.mma { MMAS + self.warp_role as u16 } else { warp as u16 }, ..self.now };
         let own_component = self.role_of(now);
-        let races = |other: Touch| self.is_recent(other) && other.event != now.event && other.warp != now.warp;
-        let fault = |other: Touch, writes: bool| Err(Fault::Race { op: OpId(other.op), writes });
+        let races = |other: WarpAccess| self.is_recent(other) && other.event != now.event && other.warp != now.warp;
+        let fault = |other: WarpAccess, writes: bool| Err(Fault::Race { op: OpId(other.op), writes });
         if races(mark.writer) {
             return fault(mark.writer, true);
         }
         if !writes {
-            let own = |reader: &Touch| self.role_of(*reader) == own_component || !self.is_recent(*reader);
+            let own = |reader: &WarpAccess| self.role_of(*reader) == own_component || !self.is_recent(*reader);
             let place = mark.readers.iter().position(own).unwrap_or(1);
             let reader = &mut mark.readers[place];
             let mixed = self.is_recent(*reader) && reader.warp != now.warp;
             let warp = if mixed { MULTIPLE_WARPS + self.warp_role as u16 } else { now.warp };
-            *reader = Touch { warp, ..now };
+            *reader = WarpAccess { warp, ..now };
             return Ok(());
         }
         if let Some(reader) = mark.readers.iter().find(|reader| races(**reader)) {
@@ -220,7 +221,7 @@ impl HazardClock {
                 _ => {
                     let mut mark = table.marks[run[0] as usize];
                     self.visit(&mut mark, warp, writes)?;
-                    table.number(mark)
+                    table.intern(mark)
                 }
             };
             last = Some((run[0], after));
@@ -246,7 +247,7 @@ pub(crate) struct Hazards {
     pub(super) pipelines: Pipelines,
     /// Arrivals to forward to the other CTAs of the cluster, and the first protocol violation of an incoming arrival.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
-    broken: Option<String>,
+    first_violation: Option<String>,
     first_warps: Vec<usize>,
     /// Marks of bytes in global memory, by page. Marks from before the last barrier are obsolete.
     global: BTreeMap<u64, Box<[MarkNumber; PAGE]>>,
@@ -267,7 +268,7 @@ impl Hazards {
             first_warps: warp_roles.iter().map(|warp_role| warp_role.first_warp).collect(),
             races,
             remote_arrivals: Vec::new(),
-            broken: None,
+            first_violation: None,
             declared: Vec::new(),
             completes: Completes::AtOnce,
             in_flight: InFlight::default(),
@@ -277,9 +278,9 @@ impl Hazards {
     }
 
     /// Switches to a warp role. Its warps are numbered from 0 in later calls.
-    pub(super) fn turn(&mut self, warp_role: usize) {
+    pub(super) fn switch_role(&mut self, warp_role: usize) {
         self.clock.warp_role = warp_role;
-        self.in_flight.turn(warp_role);
+        self.in_flight.switch_role(warp_role);
     }
     fn warp(&self, warp: usize) -> usize {
         warp + self.first_warps.get(self.clock.warp_role).copied().unwrap_or(0)
@@ -290,9 +291,9 @@ impl Hazards {
         (self.declared, self.completes) = (declared, completes);
         self.clock.mma = self.races && completes == Completes::WithItsCommit;
         if self.stays_in_flight() {
-            self.in_flight.mma();
+            self.in_flight.begin_mma();
         }
-        self.clock.now = Touch { event: self.clock.now.event + 1, op: op.0, warp: 0 };
+        self.clock.now = WarpAccess { event: self.clock.now.event + 1, op: op.0, warp: 0 };
         self.shared.compact_marks();
         if self.global_marks.is_full() {
             self.global_marks.compact(self.global.values_mut().map(|page| &mut page[..]));
@@ -307,28 +308,28 @@ impl Hazards {
     }
 
     pub(crate) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize) -> Result<(), Fault> {
-        self.declares(buffer, AccessKind::needs_content)?;
+        self.check_declared(buffer, AccessKind::needs_content)?;
         let start = self.shared.start(buffer, byte, out.len())?;
-        self.in_flight.arrived(start, out.len())?;
+        self.in_flight.check_no_copy(start, out.len())?;
         let warp = self.warp(warp);
         self.shared.read(buffer, byte, out, warp, &self.clock)?;
-        let in_place = self.reaches(buffer, Proxy::Mma) || self.reaches(buffer, Proxy::Tma);
+        let in_place = self.uses_proxy(buffer, Proxy::Mma) || self.uses_proxy(buffer, Proxy::Tma);
         if self.races && in_place && self.shared.needs_fences(buffer) {
-            self.shared.is_fenced(start, out.len())?;
+            self.shared.check_fenced(start, out.len())?;
         }
         if self.stays_in_flight() {
-            self.in_flight.mma_reads(Read { start, length: out.len(), warp, op: self.clock.now.op });
+            self.in_flight.add_mma_read(MmaRead { start, length: out.len(), warp, op: self.clock.now.op });
         }
         Ok(())
     }
     pub(crate) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
-        self.is_free(buffer, byte, data.len())?;
+        self.check_writable(buffer, byte, data.len())?;
         self.shared.write(buffer, byte, data, self.warp(warp), &self.clock)
     }
 
-    /// Returns whether a chunk may be copied. Records only the accessing warp.
+    /// Checks that a chunk may be copied, and records the access without the data.
     pub(super) fn may_copy(&mut self, buffer: usize, byte: usize, length: usize, warp: usize) -> Result<(), Fault> {
-        let start = self.is_free(buffer, byte, length)?;
+        let start = self.check_writable(buffer, byte, length)?;
         self.shared.visit(start, length, self.warp(warp), true, &self.clock)
     }
 
@@ -337,23 +338,23 @@ impl Hazards {
         if !self.races {
             return self.write(buffer, byte, data, warp);
         }
-        let start = self.is_free(buffer, byte, data.len())?;
+        let start = self.check_writable(buffer, byte, data.len())?;
         let warp = self.warp(warp);
         self.shared.visit(start, data.len(), warp, true, &self.clock)?;
-        let by_tma = self.reaches(buffer, Proxy::Tma);
+        let by_tma = self.uses_proxy(buffer, Proxy::Tma);
         self.in_flight.copy(CopyChunk { buffer, start, data: data.to_vec(), warp, op: self.clock.now.op, by_tma });
         Ok(())
     }
 
     /// Completes copies. Each thread waits for its own copies; other threads see the data after a subsequent barrier.
     pub(super) fn wait_for_copies(&mut self, pending: usize) {
-        let chunks = self.in_flight.copies_done(pending);
+        let chunks = self.in_flight.complete_copy_groups(pending);
         self.complete_copies(chunks);
     }
 
     fn complete_copies(&mut self, chunks: Vec<CopyChunk>) {
         for chunk in chunks {
-            self.clock.now = Touch { event: self.clock.now.event + 1, op: chunk.op, warp: 0 };
+            self.clock.now = WarpAccess { event: self.clock.now.event + 1, op: chunk.op, warp: 0 };
             self.clock.mma = false;
             self.shared.arrive(&chunk, &self.clock);
         }
@@ -364,7 +365,7 @@ impl Hazards {
         self.shared.fence(self.clock.warp_role);
     }
 
-    /// All threads of a role arrive at a pipeline stage. Copies in flight are attached if they fill the stage.
+    /// All threads of a role arrive at a pipeline stage. If copies fill the stage, they are attached to the arrival.
     pub(super) fn arrive_at_pipeline(&mut self, pipeline: usize, stage: usize, side: BarrierSide, threads: u32) {
         let mut vector_clocks = self.clock.vector_clocks[self.clock.warp_role].clone();
         // An MMA-completion arrival publishes only the MMA component of the clock. Accesses by threads are published by their own
@@ -381,14 +382,17 @@ impl Hazards {
         self.pipelines.arrive(pipeline, stage, side, threads, &vector_clocks, copies);
     }
 
-    /// Receives an arrival from another CTA. It is a violation if the destination of its TMA copies still has copies or MMA reads
-    /// in flight.
+    /// Receives an arrival from another CTA. If copies or MMA reads are still in flight at the destination of its TMA copies, the
+    /// arrival violates the protocol.
     pub(super) fn receive_arrival(&mut self, remote_arrivals: RemoteArrival) {
         for chunk in &remote_arrivals.chunks {
             let length = chunk.data.len();
-            let free = self.in_flight.arrived(chunk.start, length).and_then(|()| self.in_flight.free(chunk.start, length));
+            let free = self
+                .in_flight
+                .check_no_copy(chunk.start, length)
+                .and_then(|()| self.in_flight.check_no_mma_read(chunk.start, length));
             if free.is_err() {
-                self.broken = Some(format!(
+                self.first_violation = Some(format!(
                     "another CTA fills stage {} of pipeline{} while it is in use here",
                     remote_arrivals.stage, remote_arrivals.pipeline
                 ));
@@ -396,12 +400,12 @@ impl Hazards {
             self.in_flight.begin_copy(chunk);
         }
         let may = self.pipelines.remote_arrive(remote_arrivals);
-        self.broken = self.broken.take().or(may.err());
+        self.first_violation = self.first_violation.take().or(may.err());
     }
 
     /// Returns the first protocol violation of an incoming arrival.
-    pub(super) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
+    pub(super) fn first_violation(&self) -> Option<&str> {
+        self.first_violation.as_deref()
     }
 
     /// A warp role passes a pipeline barrier: it merges the vector clocks of the arrivals, and the attached copies become visible.
@@ -422,10 +426,10 @@ impl Hazards {
 
     /// Completes MMA groups. The role's warps may then overwrite the operands; other warps need a subsequent barrier.
     pub(super) fn wait_for_mmas(&mut self, pending: usize) {
-        for Read { start, length, warp, op } in self.in_flight.mmas_done(pending) {
-            self.clock.now = Touch { event: self.clock.now.event + 1, op, warp: 0 };
+        for MmaRead { start, length, warp, op } in self.in_flight.complete_mma_groups(pending) {
+            self.clock.now = WarpAccess { event: self.clock.now.event + 1, op, warp: 0 };
             self.clock.mma = false;
-            // The in-flight check already excluded writes to these bytes.
+            // No race is possible: `check_no_mma_read` rejected every write to these bytes.
             let _ = self.shared.visit(start, length, warp, false, &self.clock);
         }
     }
@@ -435,28 +439,28 @@ impl Hazards {
         self.races && self.completes == Completes::WithMmaGroup
     }
 
-    /// Returns the address of a range if nothing in flight prevents a write to it.
-    fn is_free(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
-        self.declares(buffer, AccessKind::writes)?;
+    /// Checks that the op declares a write to a range and that no copy or MMA in flight uses it. Returns its address.
+    fn check_writable(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
+        self.check_declared(buffer, AccessKind::writes)?;
         let start = self.shared.start(buffer, byte, length)?;
-        self.in_flight.arrived(start, length)?;
-        self.in_flight.free(start, length)?;
+        self.in_flight.check_no_copy(start, length)?;
+        self.in_flight.check_no_mma_read(start, length)?;
         Ok(start)
     }
 
     /// Returns whether the current op accesses a buffer through this proxy.
-    fn reaches(&self, buffer: usize, proxy: Proxy) -> bool {
+    fn uses_proxy(&self, buffer: usize, proxy: Proxy) -> bool {
         self.declared.iter().any(|access| access.buffer.0 as usize == buffer && access.proxy == proxy)
     }
 
     /// Checks the access against the op's declared effects. The passes that place barriers and copies rely on these declarations.
-    fn declares(&self, buffer: usize, access_kind: fn(AccessKind) -> bool) -> Result<(), Fault> {
+    fn check_declared(&self, buffer: usize, access_kind: fn(AccessKind) -> bool) -> Result<(), Fault> {
         let listed = self.declared.iter().any(|access| access.buffer.0 as usize == buffer && access_kind(access.access_kind));
         if listed { Ok(()) } else { Err(Fault::Undeclared) }
     }
 
     /// Records an access to global memory.
-    pub(crate) fn outside(&mut self, address: u64, bytes: usize, warp: usize, writes: bool) -> Result<(), Fault> {
+    pub(crate) fn access_global(&mut self, address: u64, bytes: usize, warp: usize, writes: bool) -> Result<(), Fault> {
         if !self.races {
             return Ok(());
         }
@@ -481,7 +485,7 @@ mod tests {
 
     /// Two buffers at one address, as disjoint live ranges permit.
     fn hazards() -> Hazards {
-        let place = BufferPlacement { base: 0, bytes: 8, depth: 1, space: Space::Shared, other: 0 };
+        let place = BufferPlacement { base: 0, bytes: 8, depth: 1, space: Space::Shared, peer_base: 0 };
         Hazards::new(&[place, place], true, &[], &[])
     }
 
@@ -529,7 +533,7 @@ mod tests {
     /// A large access must cost only a few visits.
     #[test]
     fn a_run_of_equal_bytes_has_one_mark() {
-        let place = BufferPlacement { base: 0, bytes: 4096, depth: 1, space: Space::Shared, other: 0 };
+        let place = BufferPlacement { base: 0, bytes: 4096, depth: 1, space: Space::Shared, peer_base: 0 };
         let mut hazards = Hazards::new(&[place], true, &[], &[]);
         for op in 1..100 {
             hazards.begin(OpId(op), both(), Completes::AtOnce);
@@ -539,7 +543,7 @@ mod tests {
             hazards.read(0, 0, &mut [0; 4096], 1).unwrap();
             hazards.barrier();
         }
-        assert!(hazards.shared.marks_made() <= 2 * 100, "{}", hazards.shared.marks_made());
+        assert!(hazards.shared.mark_count() <= 2 * 100, "{}", hazards.shared.mark_count());
     }
 
     #[test]
@@ -548,7 +552,7 @@ mod tests {
         let mut bytes = [0; 4];
         for event in 1..10 {
             let clock = HazardClock {
-                now: Touch { event, op: event, warp: 0 },
+                now: WarpAccess { event, op: event, warp: 0 },
                 vector_clocks: vec![vec![event, event]],
                 ..HazardClock::new(&[])
             };
@@ -589,11 +593,11 @@ mod tests {
     fn global_memory_is_ordered_by_barriers_too() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
-        hazards.outside(100, 4, 0, true).unwrap();
+        hazards.access_global(100, 4, 0, true).unwrap();
         hazards.begin(OpId(2), both(), Completes::AtOnce);
-        assert!(hazards.outside(103, 4, 1, false).is_err());
+        assert!(hazards.access_global(103, 4, 1, false).is_err());
         hazards.barrier();
-        hazards.outside(103, 4, 1, false).unwrap();
+        hazards.access_global(103, 4, 1, false).unwrap();
     }
 
     #[test]
@@ -648,12 +652,13 @@ mod tests {
             single_arrival: [true, false],
             by_warps: false,
             mmas: [false; 2],
-            blocks: 1,
+            ctas: 1,
             multicast: Vec::new(),
         };
-        let place = BufferPlacement { base: 0, bytes: 8, depth: 1, space: Space::Shared, other: 0 };
-        let mut hazards = Hazards::new(&[place, BufferPlacement { base: 8, other: 8, ..place }], true, &warp_roles, &[pipeline]);
-        hazards.turn(0);
+        let place = BufferPlacement { base: 0, bytes: 8, depth: 1, space: Space::Shared, peer_base: 0 };
+        let mut hazards =
+            Hazards::new(&[place, BufferPlacement { base: 8, peer_base: 8, ..place }], true, &warp_roles, &[pipeline]);
+        hazards.switch_role(0);
         for (buffer, proxy) in [(0, Proxy::Copies), (1, Proxy::Tma)] {
             let access = BufferAccess { buffer: Buffer(buffer), stage: None, access_kind: AccessKind::Writes, proxy };
             hazards.begin(OpId(buffer + 1), vec![access], Completes::AtOnce);

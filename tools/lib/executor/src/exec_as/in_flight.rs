@@ -20,7 +20,7 @@ pub(super) struct CopyChunk {
 }
 
 /// The operand bytes that a warp's part of an MMA reads.
-pub(super) struct Read {
+pub(super) struct MmaRead {
     pub(super) start: usize,
     pub(super) length: usize,
     pub(super) warp: usize,
@@ -35,7 +35,7 @@ struct Queues {
     open: Vec<CopyChunk>,
     /// Outstanding TMA copies. They are not part of a `cp.async` group, so `wait_group` does not cover them.
     tma_copies: Vec<CopyChunk>,
-    mmas: VecDeque<Vec<Read>>,
+    mmas: VecDeque<Vec<MmaRead>>,
 }
 
 #[derive(Default)]
@@ -43,29 +43,29 @@ pub(super) struct InFlight {
     warp_roles: Vec<Queues>,
     /// The current warp role.
     warp_role: usize,
-    /// For each byte: the op whose copy targets it (counted from 1), and the op whose MMA reads it in flight with the number of
-    /// reads.
+    /// For each byte, the op whose copy in flight writes it, counted from 1; 0 means none.
     arriving: Vec<u32>,
+    /// For each byte, an op whose MMA in flight reads it, and the number of such reads.
     read: Vec<(u32, u32)>,
 }
 
 impl InFlight {
-    pub(super) fn turn(&mut self, warp_role: usize) {
+    pub(super) fn switch_role(&mut self, warp_role: usize) {
         self.warp_role = warp_role;
         if self.warp_roles.len() <= warp_role {
             self.warp_roles.resize_with(warp_role + 1, Queues::default);
         }
     }
 
-    fn own(&mut self) -> &mut Queues {
-        self.turn(self.warp_role);
+    fn current_queues(&mut self) -> &mut Queues {
+        self.switch_role(self.warp_role);
         &mut self.warp_roles[self.warp_role]
     }
 
     /// Takes the outstanding copies of the current role: TMA copies, or those of all copy groups. The pipeline barrier completes
     /// them.
     pub(super) fn take_copies(&mut self, by_tma: bool) -> Vec<CopyChunk> {
-        let own = self.own();
+        let own = self.current_queues();
         if by_tma {
             return std::mem::take(&mut own.tma_copies);
         }
@@ -90,19 +90,19 @@ impl InFlight {
 
     pub(super) fn copy(&mut self, chunk: CopyChunk) {
         self.begin_copy(&chunk);
-        let own = self.own();
+        let own = self.current_queues();
         if chunk.by_tma { own.tma_copies.push(chunk) } else { own.open.push(chunk) }
     }
 
     /// Commits the open copy group.
     pub(super) fn commit(&mut self) {
-        let own = self.own();
+        let own = self.current_queues();
         own.groups.push_back(std::mem::take(&mut own.open));
     }
 
     /// Completes and returns the copies of all groups except the last `pending`.
-    pub(super) fn copies_done(&mut self, pending: usize) -> Vec<CopyChunk> {
-        let own = self.own();
+    pub(super) fn complete_copy_groups(&mut self, pending: usize) -> Vec<CopyChunk> {
+        let own = self.current_queues();
         let done = own.groups.len().saturating_sub(pending);
         let chunks: Vec<CopyChunk> = own.groups.drain(..done).flatten().collect();
         self.complete_copies(&chunks);
@@ -110,24 +110,24 @@ impl InFlight {
     }
 
     /// Begins an MMA that stays in flight.
-    pub(super) fn mma(&mut self) {
-        self.own().mmas.push_back(Vec::new());
+    pub(super) fn begin_mma(&mut self) {
+        self.current_queues().mmas.push_back(Vec::new());
     }
 
-    pub(super) fn mma_reads(&mut self, read: Read) {
+    pub(super) fn add_mma_read(&mut self, read: MmaRead) {
         let end = read.start + read.length;
         if self.read.len() < end {
             self.read.resize(end, (0, 0));
         }
         self.read[read.start..end].iter_mut().for_each(|(reader, count)| (*reader, *count) = (read.op, *count + 1));
-        self.own().mmas.back_mut().expect("an MMA was started").push(read);
+        self.current_queues().mmas.back_mut().expect("an MMA was started").push(read);
     }
 
     /// Completes all MMAs except the last `pending`. Returns their reads.
-    pub(super) fn mmas_done(&mut self, pending: usize) -> Vec<Read> {
-        let own = self.own();
+    pub(super) fn complete_mma_groups(&mut self, pending: usize) -> Vec<MmaRead> {
+        let own = self.current_queues();
         let done = own.mmas.len().saturating_sub(pending);
-        let reads: Vec<Read> = own.mmas.drain(..done).flatten().collect();
+        let reads: Vec<MmaRead> = own.mmas.drain(..done).flatten().collect();
         for read in &reads {
             self.read[read.start..read.start + read.length].iter_mut().for_each(|(_, count)| *count -= 1);
         }
@@ -135,7 +135,7 @@ impl InFlight {
     }
 
     /// Checks that no copy to these bytes is in flight.
-    pub(super) fn arrived(&self, start: usize, length: usize) -> Result<(), Fault> {
+    pub(super) fn check_no_copy(&self, start: usize, length: usize) -> Result<(), Fault> {
         let end = self.arriving.len().min(start.saturating_add(length));
         let bytes = self.arriving.get(start..end).unwrap_or_default();
         // A branchless scan of all bytes is much faster than a search for the first.
@@ -147,7 +147,7 @@ impl InFlight {
     }
 
     /// Checks that no MMA in flight reads these bytes.
-    pub(super) fn free(&self, start: usize, length: usize) -> Result<(), Fault> {
+    pub(super) fn check_no_mma_read(&self, start: usize, length: usize) -> Result<(), Fault> {
         let end = self.read.len().min(start.saturating_add(length));
         let bytes = self.read.get(start..end).unwrap_or_default();
         if bytes.iter().fold(0, |all, (_, count)| all | count) == 0 {

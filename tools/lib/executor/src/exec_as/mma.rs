@@ -33,17 +33,17 @@ impl Extents {
     }
 
     /// Returns the last two extents of an operand.
-    fn last(&self, side: usize) -> [u32; 2] {
+    fn matrix_extents(&self, side: usize) -> [u32; 2] {
         let shape = &self.0[side];
         [shape[shape.len() - 2], shape[shape.len() - 1]]
     }
 
     /// Returns the operand elements that an accumulator element depends on.
-    fn needed(&self, sum: u32) -> [Vec<u32>; 2] {
+    fn needed(&self, acc_element: u32) -> [Vec<u32>; 2] {
         let [a, b, c] = [0, 1, 2].map(|i| Strides::of(&self.0[i]));
         let rank = self.0[2].len();
-        let [row, column] = [rank - 2, rank - 1].map(|dim| c.coordinate(sum, dim));
-        let batch = if rank == 3 { c.coordinate(sum, 0) } else { 0 };
+        let [row, column] = [rank - 2, rank - 1].map(|dim| c.coordinate(acc_element, dim));
+        let batch = if rank == 3 { c.coordinate(acc_element, 0) } else { 0 };
         let outer = |strides: &Strides| if rank == 3 { batch << strides.shift[0] } else { 0 };
         let (left, right) = (outer(&a) | row << a.shift[rank - 2], outer(&b) | column);
         let depth = 0..self.0[0][rank - 1];
@@ -51,24 +51,25 @@ impl Extents {
     }
 
     /// Returns the row and the column of an accumulator element.
-    fn lines(&self, sum: u32) -> [u32; 2] {
+    fn row_and_column(&self, acc_element: u32) -> [u32; 2] {
         let (c, rank) = (Strides::of(&self.0[2]), self.0[2].len());
-        [sum & !c.mask(rank - 1), sum & !c.mask(rank - 2)]
+        [acc_element & !c.mask(rank - 1), acc_element & !c.mask(rank - 2)]
     }
 }
 
-/// How atoms number the rows or columns of an MMA: linearly, or per group of sixteen with the even numbers before the odd ones.
+/// The order in which an atom numbers the rows or columns of a tile: linear, or in groups of sixteen with the even numbers before
+/// the odd ones.
 #[derive(Clone, Copy)]
-enum Lines {
+enum Numbering {
     Plain,
     Interleaved,
 }
 
-impl Lines {
+impl Numbering {
     /// Returns the bit of the tile's row or column number that an atom's bit represents.
     fn number(self, bit: u32) -> u32 {
         match self {
-            Lines::Interleaved if bit < 4 => (bit + 1) % 4,
+            Numbering::Interleaved if bit < 4 => (bit + 1) % 4,
             _ => bit,
         }
     }
@@ -121,7 +122,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         };
         let shape = |operand_source: &MmaOperand| match operand_source {
             MmaOperand::Registers(value) => Ok(self.shape(*value)),
-            MmaOperand::Memory { buffer, transposed, .. } => self.in_buffer(*buffer, *transposed, &accumulators),
+            MmaOperand::Memory { buffer, transposed, .. } => self.matrix_shape_in_buffer(*buffer, *transposed, &accumulators),
         };
         let mut shapes = [shape(lhs)?, shape(rhs)?, accumulators.clone()];
         if let (true, MmaOperand::Memory { .. }, Some(columns)) = (self.source.attrs.cta_pair, acc, shapes[1].last_mut()) {
@@ -131,11 +132,11 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Returns the shape of the matrix in a buffer, which may store it transposed.
-    fn in_buffer(&self, buffer: Buffer, transposed: bool, accumulators: &Shape) -> Result<Shape, String> {
+    fn matrix_shape_in_buffer(&self, buffer: Buffer, transposed: bool, accumulators: &Shape) -> Result<Shape, String> {
         if buffer.0 as usize >= self.offsets.len() {
             return Err("names a buffer that the function does not define".into());
         }
-        let shape = &self.info(buffer).shape;
+        let shape = &self.buffer_info(buffer).shape;
         let (Some(rank), Some(outer)) = (shape.len().checked_sub(2), accumulators.len().checked_sub(2)) else {
             return Err(format!("cannot read its operand from {buffer}"));
         };
@@ -146,8 +147,8 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(accumulators[..outer].iter().copied().chain(last).collect())
     }
 
-    /// Checks that the lowest registers and the lanes of each tile match the atom's fragments. The rows and columns of each
-    /// accumulator element must be in its warp.
+    /// Checks that the lowest registers and the lanes of each tile match the atom's fragments. A warp must hold the row of A and
+    /// the column of B of each of its accumulator elements.
     fn check_fragments(
         &self,
         [lhs, rhs, acc_id]: [Id; 3],
@@ -162,16 +163,16 @@ impl<O: Step> DistributedProgram<'_, O> {
         let acc = self.distribution(acc_id);
         let mut known = BTreeSet::new();
         for slot in 0..acc.slots() {
-            let (warp, sum) = (acc.warp(slot), acc.elements[slot]);
-            let [row, column] = extents.lines(sum);
+            let (warp, acc_element) = (acc.warp(slot), acc.elements[slot]);
+            let [row, column] = extents.row_and_column(acc_element);
             let news = [known.insert((warp, 0, row)), known.insert((warp, 1, column))];
             if news == [false, false] {
                 continue;
             }
-            let mut needed: Vec<(Id, Vec<u32>)> = [lhs, rhs].into_iter().zip(extents.needed(sum)).collect();
+            let mut needed: Vec<(Id, Vec<u32>)> = [lhs, rhs].into_iter().zip(extents.needed(acc_element)).collect();
             if let Some(scales) = scales {
                 let extents = Extents::new([scales[0], scales[1], acc_id].map(|id| self.shape(id)))?;
-                needed.extend(scales.into_iter().zip(extents.needed(sum)));
+                needed.extend(scales.into_iter().zip(extents.needed(acc_element)));
             }
             for (id, elements) in needed {
                 let distribution = self.distribution(id);
@@ -188,9 +189,9 @@ impl<O: Step> DistributedProgram<'_, O> {
 
     /// Checks that all operands match the atom's fragments under one of the two numberings of rows and columns.
     fn check_lines(&self, [lhs, rhs, acc]: [Id; 3], scales: Option<[Id; 2]>, atom: &SyncAtom) -> Result<(), String> {
-        let as_numbered = |rows: Lines, columns: Lines| {
-            self.check_fragment(lhs, atom.a, rows, Lines::Plain)?;
-            self.check_fragment(rhs, atom.b, Lines::Plain, columns)?;
+        let as_numbered = |rows: Numbering, columns: Numbering| {
+            self.check_fragment(lhs, atom.a, rows, Numbering::Plain)?;
+            self.check_fragment(rhs, atom.b, Numbering::Plain, columns)?;
             self.check_fragment(acc, atom.c, rows, columns)?;
             if let Some([of_lhs, of_rhs]) = scales {
                 self.check_scales(of_lhs, atom, true, rows)?;
@@ -198,13 +199,13 @@ impl<O: Step> DistributedProgram<'_, O> {
             }
             Ok(())
         };
-        let each = [Lines::Plain, Lines::Interleaved];
+        let each = [Numbering::Plain, Numbering::Interleaved];
         let mut tried = each.into_iter().flat_map(|rows| each.map(|columns| as_numbered(rows, columns)));
         let plain = tried.next().expect("there are four combinations");
         if tried.any(|other| other.is_ok()) { Ok(()) } else { plain }
     }
 
-    fn check_fragment(&self, id: Id, fragment: &Fragment, rows: Lines, columns: Lines) -> Result<(), String> {
+    fn check_fragment(&self, id: Id, fragment: &Fragment, rows: Numbering, columns: Numbering) -> Result<(), String> {
         let (layout, strides) = (&self.distribution(id).layout, Strides::of(self.ty(id).shape()));
         let rank = strides.shift.len();
         let element = |bit: &Bit| match bit {
@@ -222,13 +223,13 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    /// Checks the scales. The lanes of a row's quad that the atom reads must hold the row's scales; the lowest registers are those
-    /// of one atom.
-    fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool, lines: Lines) -> Result<(), String> {
+    /// Checks the layout of scales. The lanes of the quad from which the atom reads the scales of a row must hold them. The lowest
+    /// registers must hold the scales of one atom.
+    fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool, numbering: Numbering) -> Result<(), String> {
         let (layout, strides) = (&self.distribution(id).layout, Strides::of(self.ty(id).shape()));
         let rank = strides.shift.len();
         let (line, block) = if of_lhs { (rank - 2, rank - 1) } else { (rank - 1, rank - 2) };
-        let line = |bit: u32| 1 << (strides.shift[line] + lines.number(bit));
+        let line = |bit: u32| 1 << (strides.shift[line] + numbering.number(bit));
         let lanes = [if of_lhs { line(3) } else { 0 }, 0, line(0), line(1), line(2)];
         let registers: Vec<u32> = (0..atom.scales.trailing_zeros()).map(|bit| 1 << (strides.shift[block] + bit)).collect();
         match layout.register.starts_with(&registers) && layout.lane == lanes {
@@ -242,7 +243,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("handles MMA ops only")
         };
-        let extents = self.extents(lhs, rhs, acc).map_err(|message| self.refuse(op, message))?;
+        let extents = self.extents(lhs, rhs, acc).map_err(|message| self.invalid_op(op, message))?;
         let MmaOperand::Registers(acc) = acc else { return self.mma_in_tmem(op, kind, &extents, env) };
         let in_memory = [lhs, rhs].map(|operand_source| match operand_source {
             MmaOperand::Memory { buffer, transposed, .. } => Some((*buffer, *transposed)),
@@ -251,7 +252,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         if in_memory != [None, None] {
             self.begin(op, env)?;
         }
-        let runs = self.joined_operands(op, in_memory, self.distribution(*acc), &extents, env);
+        let runs = self.read_operands_in_runs(op, in_memory, self.distribution(*acc), &extents, env);
         let [left, right] = match runs {
             Ok(data) => data,
             Err(_) => self.read_lines(op, in_memory, self.distribution(*acc), &extents, env)?,
@@ -259,7 +260,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let operand = |operand_source: &MmaOperand, shape: &Shape, data: Vec<u8>| match operand_source {
             MmaOperand::Registers(value) => self.gathered(*value, env),
             MmaOperand::Memory { buffer, .. } => {
-                let elem = self.info(*buffer).elem;
+                let elem = self.buffer_info(*buffer).elem;
                 Ok(Tile::new(shape.clone(), elem, buffer_lanes(elem, data)))
             }
         };
@@ -274,11 +275,11 @@ impl<O: Step> DistributedProgram<'_, O> {
             }
             _ => matmul(&a, &b, &c, *signed_lhs, *signed_rhs),
         };
-        self.one(op, self.distribute(self.result(op), &gathered))
+        self.single_result(op, self.distribute(self.result(op), &gathered))
     }
 
     /// Returns the bytes of each operand in a buffer. Each warp reads the rows or columns that its accumulators need.
-    fn joined_operands(
+    fn read_operands_in_runs(
         &self,
         op: OpId,
         in_memory: [Option<(Buffer, bool)>; 2],
@@ -290,15 +291,17 @@ impl<O: Step> DistributedProgram<'_, O> {
         for (side, operand_source) in in_memory.into_iter().enumerate() {
             let Some((buffer, transposed)) = operand_source else { continue };
             let runs = self.access_runs[op.0 as usize][side].get_or_init(|| {
-                let (offsets, size) = (&self.offsets[buffer.0 as usize], bytes(self.info(buffer).elem));
-                let ([rows, columns], mut known, mut accesses) = (extents.last(side), BTreeSet::new(), Vec::new());
-                let there = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
+                let (offsets, size) = (&self.offsets[buffer.0 as usize], bytes(self.buffer_info(buffer).elem));
+                let ([rows, columns], mut known, mut accesses) = (extents.matrix_extents(side), BTreeSet::new(), Vec::new());
+                let buffer_element = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
                 for slot in 0..distribution.slots() {
-                    let (warp, sum) = (distribution.warp(slot), distribution.elements[slot]);
-                    if known.insert((warp, extents.lines(sum)[side])) {
-                        let operand_source = |element: u32| offsets[there(element) as usize] as usize * size;
+                    let (warp, acc_element) = (distribution.warp(slot), distribution.elements[slot]);
+                    if known.insert((warp, extents.row_and_column(acc_element)[side])) {
+                        let byte_offset = |element: u32| offsets[buffer_element(element) as usize] as usize * size;
                         accesses.extend(
-                            extents.needed(sum)[side].iter().map(|element| (warp, operand_source(*element), *element as usize)),
+                            extents.needed(acc_element)[side]
+                                .iter()
+                                .map(|element| (warp, byte_offset(*element), *element as usize)),
                         );
                     }
                 }
@@ -309,7 +312,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(data)
     }
 
-    /// Like `joined_operands`, but element by element, to find the first fault.
+    /// Like `read_operands_in_runs`, but element by element, to find the first fault.
     fn read_lines(
         &self,
         op: OpId,
@@ -319,19 +322,21 @@ impl<O: Step> DistributedProgram<'_, O> {
         env: &mut Env<'_>,
     ) -> Result<[Vec<u8>; 2]> {
         let mut data = in_memory.map(|operand_source| {
-            operand_source
-                .map_or(Vec::new(), |(buffer, _)| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)])
+            operand_source.map_or(Vec::new(), |(buffer, _)| {
+                vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.buffer_info(buffer).elem)]
+            })
         });
         let mut known = BTreeSet::new();
         for slot in 0..distribution.slots() {
-            let (warp, sum) = (distribution.warp(slot), distribution.elements[slot]);
-            let needed = extents.needed(sum);
-            for (side, line) in extents.lines(sum).into_iter().enumerate() {
+            let (warp, acc_element) = (distribution.warp(slot), distribution.elements[slot]);
+            let needed = extents.needed(acc_element);
+            for (side, line) in extents.row_and_column(acc_element).into_iter().enumerate() {
                 let Some((buffer, transposed)) = in_memory[side] else { continue };
                 if known.insert((warp, side, line)) {
-                    let [rows, columns] = extents.last(side);
-                    let there = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
-                    let elements = needed[side].iter().map(|element| (there(*element), *element));
+                    let [rows, columns] = extents.matrix_extents(side);
+                    let buffer_element =
+                        |element: u32| if transposed { element % columns * rows + element / columns } else { element };
+                    let elements = needed[side].iter().map(|element| (buffer_element(*element), *element));
                     self.read_elements(op, buffer, elements, warp, &mut data[side], env)?;
                 }
             }
@@ -339,7 +344,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(data)
     }
 
-    /// Executes an MMA whose operands and accumulator are in memory. One elected thread issues it.
+    /// Executes an MMA whose operands and accumulator are in shared and tensor memory. One elected thread issues it.
     fn mma_in_tmem(&self, op: OpId, kind: &Op, extents: &Extents, env: &mut Env<'_>) -> Result<Results> {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("handles MMA ops only")
@@ -347,26 +352,35 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.begin(op, env)?;
         let read = |operand_source: &MmaOperand, side: usize, env: &mut Env<'_>| -> Result<Tile> {
             let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked in advance") };
-            let (elem, [rows, columns]) = (self.info(*buffer).elem, extents.last(side));
-            let there = |element: u32| if *transposed { element % columns * rows + element / columns } else { element };
+            let (elem, [rows, columns]) = (self.buffer_info(*buffer).elem, extents.matrix_extents(side));
+            let buffer_element = |element: u32| if *transposed { element % columns * rows + element / columns } else { element };
             let count = rows * columns;
-            let data =
-                match self.joined_elements(op, *buffer, side, (0..count).map(there)).read(buffer.0 as usize, self.hazards(env)) {
-                    Ok(data) => data,
-                    Err(_) => {
-                        let mut data = vec![0; count as usize * bytes(elem)];
-                        self.read_elements(op, *buffer, (0..count).map(|element| (there(element), element)), 0, &mut data, env)?;
-                        data
-                    }
-                };
+            let data = match self
+                .cached_runs(op, *buffer, side, (0..count).map(buffer_element))
+                .read(buffer.0 as usize, self.hazards(env))
+            {
+                Ok(data) => data,
+                Err(_) => {
+                    let mut data = vec![0; count as usize * bytes(elem)];
+                    self.read_elements(
+                        op,
+                        *buffer,
+                        (0..count).map(|element| (buffer_element(element), element)),
+                        0,
+                        &mut data,
+                        env,
+                    )?;
+                    data
+                }
+            };
             Ok(Tile::new(extents.0[side].clone(), elem, buffer_lanes(elem, data)))
         };
         let (a, b) = match self.source.attrs.cta_pair {
             false => (read(lhs, 0, env)?, read(rhs, 1, env)?),
-            true => (read(lhs, 0, env)?, self.of_both(op, rhs, extents, env)?),
+            true => (read(lhs, 0, env)?, self.read_rhs_of_pair(op, rhs, extents, env)?),
         };
         let MmaOperand::Memory { buffer, .. } = acc else { unreachable!("accumulators in registers are handled elsewhere") };
-        let elem = self.info(*buffer).elem;
+        let elem = self.buffer_info(*buffer).elem;
         let c = match is_zero_init(*zero_init, env) {
             true => Tile::splat(extents.0[2].clone(), elem, 0),
             false => read(acc, 2, env)?,
@@ -374,10 +388,10 @@ impl<O: Step> DistributedProgram<'_, O> {
         let gathered = match (lhs_scale, rhs_scale) {
             (Some(of_lhs), Some(of_rhs)) => {
                 let [of_lhs, of_rhs] = [self.scales(op, of_lhs, env)?, self.scales(op, of_rhs, env)?];
-                let block = |scales: &Tile, dim: usize| extents.last(0)[1] / scales.shape[dim].max(1);
-                let [m, n] = extents.last(2);
+                let block = |scales: &Tile, dim: usize| extents.matrix_extents(0)[1] / scales.shape[dim].max(1);
+                let [m, n] = extents.matrix_extents(2);
                 if of_lhs.shape[0] != m || of_rhs.shape[1] != n || block(&of_lhs, 1) != block(&of_rhs, 0) {
-                    return Err(self.refuse(op, format!("scales {:?} by {:?}", of_lhs.shape, of_rhs.shape)));
+                    return Err(self.invalid_op(op, format!("scales {:?} by {:?}", of_lhs.shape, of_rhs.shape)));
                 }
                 mma::scaled_mma(&a, &b, &c, &of_lhs, &of_rhs)
             }
@@ -385,7 +399,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         };
         let accumulators = buffer_bytes(&gathered);
         let (size, offsets) = (bytes(elem), &self.offsets[buffer.0 as usize]);
-        let runs = self.joined_elements(op, *buffer, 3, 0..(accumulators.len() / size) as u32);
+        let runs = self.cached_runs(op, *buffer, 3, 0..(accumulators.len() / size) as u32);
         if runs.write(buffer.0 as usize, &accumulators, self.hazards(env)).is_ok() {
             return Ok(Results::new());
         }
@@ -397,18 +411,19 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Reads the right operand of a CTA-pair MMA. Each CTA holds half of the columns, the first CTA the lower half.
-    fn of_both(&self, op: OpId, operand_source: &MmaOperand, extents: &Extents, env: &mut Env<'_>) -> Result<Tile> {
+    fn read_rhs_of_pair(&self, op: OpId, operand_source: &MmaOperand, extents: &Extents, env: &mut Env<'_>) -> Result<Tile> {
         let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked in advance") };
-        let (elem, [rows, columns], rank) = (self.info(*buffer).elem, extents.last(1), env.state.block_position.rank);
+        let (elem, [rows, columns], rank) =
+            (self.buffer_info(*buffer).elem, extents.matrix_extents(1), env.state.block_position.rank);
         let mut data = vec![0; (rows * columns) as usize * bytes(elem)];
         let own = columns / CTA_PAIR;
         for block in 0..CTA_PAIR {
-            let there = |row: u32, column: u32| if *transposed { column * rows + row } else { row * own + column };
+            let buffer_element = |row: u32, column: u32| if *transposed { column * rows + row } else { row * own + column };
             let elements = (0..rows).flat_map(|row| (0..own).map(move |column| (row, column)));
-            let elements = elements.map(|(row, column)| (there(row, column), row * columns + block * own + column));
-            self.hazards(env).shared.look_at(block != rank);
+            let elements = elements.map(|(row, column)| (buffer_element(row, column), row * columns + block * own + column));
+            self.hazards(env).shared.select_half(block != rank);
             let read = self.read_elements(op, *buffer, elements, 0, &mut data, env);
-            self.hazards(env).shared.look_at(false);
+            self.hazards(env).shared.select_half(false);
             read?;
         }
         Ok(Tile::new(extents.0[1].clone(), elem, buffer_lanes(elem, data)))
@@ -417,10 +432,10 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// Reads the scales of an operand. The buffer holds copies, and the tensor cores may read any of them.
     fn scales(&self, op: OpId, operand_source: &MmaOperand, env: &mut Env<'_>) -> Result<Tile> {
         let found = operand_source.buffer().filter(|buffer| (buffer.0 as usize) < self.offsets.len());
-        let buffer = found.ok_or_else(|| self.refuse(op, "needs its scales in a buffer"))?;
-        let (elem, shape) = (self.info(buffer).elem, &self.info(buffer).shape);
+        let buffer = found.ok_or_else(|| self.invalid_op(op, "needs its scales in a buffer"))?;
+        let (elem, shape) = (self.buffer_info(buffer).elem, &self.buffer_info(buffer).shape);
         let &[copies, rows, columns] = &shape[..] else {
-            return Err(self.refuse(op, format!("cannot read its scales from {buffer} of shape {shape:?}")));
+            return Err(self.invalid_op(op, format!("cannot read its scales from {buffer} of shape {shape:?}")));
         };
         let count = copies * rows * columns;
         let mut data = vec![0; count as usize * bytes(elem)];
@@ -428,17 +443,17 @@ impl<O: Step> DistributedProgram<'_, O> {
         let mut each = data.chunks_exact(data.len() / copies as usize);
         let first = each.next().unwrap_or_default().to_vec();
         if each.any(|other| other != first) {
-            return Err(self.refuse(op, format!("finds different scales in the copies of {buffer}")));
+            return Err(self.invalid_op(op, format!("finds different scales in the copies of {buffer}")));
         }
         Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_lanes(elem, first)))
     }
 
     /// Returns one thread's access to elements of a buffer. It depends only on the op, so it is computed at the first execution.
-    fn joined_elements(&self, op: OpId, buffer: Buffer, which: usize, elements: impl ExactSizeIterator<Item = u32>) -> &AccessRuns {
+    fn cached_runs(&self, op: OpId, buffer: Buffer, which: usize, elements: impl ExactSizeIterator<Item = u32>) -> &AccessRuns {
         self.access_runs[op.0 as usize][which].get_or_init(|| {
-            let (size, count, offsets) = (bytes(self.info(buffer).elem), elements.len(), &self.offsets[buffer.0 as usize]);
-            let operand_source = |(to, element): (usize, u32)| (0, offsets[element as usize] as usize * size, to);
-            AccessRuns::new(elements.enumerate().map(operand_source), count, size)
+            let (size, count, offsets) = (bytes(self.buffer_info(buffer).elem), elements.len(), &self.offsets[buffer.0 as usize]);
+            let access = |(to, element): (usize, u32)| (0, offsets[element as usize] as usize * size, to);
+            AccessRuns::new(elements.enumerate().map(access), count, size)
         })
     }
 
@@ -452,10 +467,10 @@ impl<O: Step> DistributedProgram<'_, O> {
         data: &mut [u8],
         env: &mut Env<'_>,
     ) -> Result<()> {
-        let (size, offsets) = (bytes(self.info(buffer).elem), &self.offsets[buffer.0 as usize]);
+        let (size, offsets) = (bytes(self.buffer_info(buffer).elem), &self.offsets[buffer.0 as usize]);
         for (element, to) in elements {
-            let (operand_source, to) = (offsets[element as usize] as usize * size, to as usize * size);
-            let read = self.hazards(env).read(buffer.0 as usize, operand_source, &mut data[to..to + size], warp);
+            let (byte, to) = (offsets[element as usize] as usize * size, to as usize * size);
+            let read = self.hazards(env).read(buffer.0 as usize, byte, &mut data[to..to + size], warp);
             read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
         }
         Ok(())

@@ -6,7 +6,6 @@
 //! a missing barrier could order.
 
 mod access_runs;
-mod combine;
 mod copies;
 mod core;
 mod distribution;
@@ -16,6 +15,7 @@ mod in_flight;
 mod mma;
 mod pipelines;
 mod reduce;
+mod reduction_plans;
 mod rename;
 mod shared;
 
@@ -31,18 +31,18 @@ use crate::value::Value;
 use access_runs::AccessRuns;
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
-use combine::{Exchange, Groups, Lines};
 use core_dialect::core_ops::Core;
 use core_dialect::rules::MiddleOp;
 use core_dialect::tile::{Elem, Shape};
 use distribution::Distribution;
+use reduction_plans::{Exchange, Groups, Lines};
 use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use tileas::effects::{AccessKind, BufferAccess, Effects, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
 
-/// The ops of a format that extends `.as`.
+/// An op of `.as`, or of `.sched`, which extends it. `step` classifies the op for this interpreter.
 pub(crate) trait Step: MiddleOp + Sync {
     fn step(&self) -> StepKind<'_>;
 }
@@ -69,7 +69,7 @@ pub(crate) enum StepKind<'a> {
         number: usize,
         body: Region,
     },
-    /// Waits until the phase of this parity is complete.
+    /// Waits until a stage is filled or free: until the phase of this parity is complete at its barrier.
     WaitForPipeline {
         pipeline: usize,
         stage: Option<Id>,
@@ -174,7 +174,7 @@ pub(crate) struct DistributedProgram<'a, O> {
     /// accumulator.
     access_runs: Vec<[OnceLock<AccessRuns>; 4]>,
     /// The `assume` ops whose results only strides of tensor views use.
-    of_strides: BTreeSet<OpId>,
+    stride_assumes: BTreeSet<OpId>,
     /// The offset of every element of each buffer.
     offsets: Vec<Vec<u32>>,
     globals: BTreeMap<String, u64>,
@@ -200,14 +200,14 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         let uniform = all.map(uniform).collect::<Result<Vec<_>>>()?;
         let computed_by = computed_by(&source);
         let offsets = source.attrs.buffers.values().map(shared::offsets).collect::<Result<_>>()?;
-        let of_strides = stride_assumptions::assumptions(source.body, core::uses);
+        let stride_assumes = stride_assumptions::assumptions(source.body, core::stride_use);
         let mut program = DistributedProgram {
             distributions: Vec::new(),
             uniform,
             computed_by,
             plans: Vec::new(),
             access_runs: Vec::new(),
-            of_strides,
+            stride_assumes,
             offsets,
             globals,
             source,
@@ -216,7 +216,8 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         let mut plans: Vec<Plan> = program.source.body.ops.ids().map(|_| Plan::None).collect();
         for op in program.source.body.walk(program.source.region) {
             let node = &program.source.body.ops[op];
-            let plan = program.plan(op).map_err(|message| program.refuse(op, message).at_loc(program.source.debug, node.loc))?;
+            let plan =
+                program.plan(op).map_err(|message| program.invalid_op(op, message).at_loc(program.source.debug, node.loc))?;
             plans[op.0 as usize] = plan;
         }
         program.access_runs = plans.iter().map(|_| Default::default()).collect();
@@ -243,17 +244,17 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             // A copied tile is not an SSA value, but its layout still assigns elements to threads.
             let StepKind::Program(Op::CopyView { buffer, layout, .. }) = source.body.ops[op].kind.step() else { continue };
             let (Some(info), Some(place)) = (source.attrs.buffers.get(*buffer), distributions.get_mut(layout.0 as usize)) else {
-                return Err(self.refuse(op, "names an undefined buffer or layout"));
+                return Err(self.invalid_op(op, "names an undefined buffer or layout"));
             };
             let distribution =
                 Distribution::new(&source.layouts[*layout], info.offsets.len() as u32, source.layouts[*layout].warps());
-            *place = Some(Arc::new(distribution.map_err(|message| self.refuse(op, message))?));
+            *place = Some(Arc::new(distribution.map_err(|message| self.invalid_op(op, message))?));
         }
         self.distributions = distributions;
         Ok(())
     }
 
-    fn refuse(&self, op: OpId, message: impl std::fmt::Display) -> Box<Diagnostic> {
+    fn invalid_op(&self, op: OpId, message: impl std::fmt::Display) -> Box<Diagnostic> {
         let name = self.source.body.ops[op].kind.mnemonic();
         Diagnostic::invalid("RUN072", format!("'{name}' {message}"))
     }
@@ -320,8 +321,8 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         }
     }
 
-    /// Converts slots to the value of an op's result. A scalar keeps one element, which all threads must agree on.
-    fn settle(&self, id: Id, slots: Tile) -> Result<Tile> {
+    /// Converts slots to the value of an op's result. All threads must hold the same value of a scalar, which keeps one element.
+    fn value_from_slots(&self, id: Id, slots: Tile) -> Result<Tile> {
         let distribution = self.distribution(id);
         if self.is_scalar(id) {
             let first = slots.first();
@@ -337,8 +338,8 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         }
     }
 
-    fn one(&self, op: OpId, slots: Tile) -> Result<Results> {
-        Ok(smallvec![Value::Tile(self.settle(self.result(op), slots)?)])
+    fn single_result(&self, op: OpId, slots: Tile) -> Result<Results> {
+        Ok(smallvec![Value::Tile(self.value_from_slots(self.result(op), slots)?)])
     }
 
     fn plan(&self, op: OpId) -> Result<Plan, String> {
@@ -404,7 +405,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         };
         for BufferAccess { buffer, stage, .. } in &buffers {
             let stage = stage.map_or(0, |stage| env.tile(stage).first());
-            self.hazards(env).shared.select(buffer.0 as usize, stage).map_err(|message| self.refuse(op, message))?;
+            self.hazards(env).shared.select(buffer.0 as usize, stage).map_err(|message| self.invalid_op(op, message))?;
         }
         self.hazards(env).begin(op, buffers, completes);
         Ok(())
@@ -416,7 +417,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         let Source { placements, races, warp_roles, pipelines, .. } = &self.source;
         let hazards = env.state.hazards.get_or_insert_with(|| Box::new(Hazards::new(placements, *races, warp_roles, pipelines)));
         remote_arrivals.into_iter().for_each(|remote_arrivals| hazards.receive_arrival(remote_arrivals));
-        hazards.turn(warp_role);
+        hazards.switch_role(warp_role);
         hazards
     }
 
@@ -432,12 +433,12 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
     fn pipeline_stage(&self, op: OpId, pipeline: usize, stage: Option<Id>, env: &mut Env<'_>) -> Result<usize> {
         let number = stage.map_or(0, |stage| env.tile(stage).first());
         let hazards = self.hazards(env);
-        if let Some(broken) = hazards.broken() {
+        if let Some(broken) = hazards.first_violation() {
             return Err(Diagnostic::invalid("RUN077", broken.to_string()));
         }
         let depth = hazards.pipelines.depth(pipeline);
         let known = usize::try_from(number).ok().filter(|number| *number < depth);
-        known.ok_or_else(|| self.refuse(op, format!("selects stage {number} of pipeline{pipeline}, whose depth is {depth}")))
+        known.ok_or_else(|| self.invalid_op(op, format!("selects stage {number} of pipeline{pipeline}, whose depth is {depth}")))
     }
 }
 
@@ -458,7 +459,7 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
         core_dialect::rules::uses_clc(self.source.body)
     }
     fn cluster_ctas(&self) -> u32 {
-        self.source.pipelines.iter().map(|config| config.blocks).max().unwrap_or(1)
+        self.source.pipelines.iter().map(|config| config.ctas).max().unwrap_or(1)
     }
     fn control<'b>(&self, op: &'b O) -> Control<'b> {
         match op.step() {
@@ -467,7 +468,7 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
             _ => Control::None,
         }
     }
-    fn waits(&self, op: OpId, env: &mut Env<'_>) -> Option<String> {
+    fn wait_reason(&self, op: OpId, env: &mut Env<'_>) -> Option<String> {
         if self.source.pipelines.is_empty() {
             return None;
         }
@@ -490,7 +491,7 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
     fn is_elementwise(&self, op: &O) -> bool {
         matches!(op.step(), StepKind::Program(Op::Core(core)) if exec_core::is_elementwise(core))
     }
-    /// Displays tiles gathered. If threads disagree, it displays the raw slots.
+    /// Returns the gathered tile. If threads hold different values of an element, it returns the slots unchanged.
     fn shown(&self, id: Id, value: &Value) -> Value {
         match value {
             Value::Tile(tile) if !self.is_scalar(id) && tile.count() == self.distribution(id).slots() => {
@@ -499,7 +500,7 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
             other => other.clone(),
         }
     }
-    fn computes(&self, op: &O) -> bool {
+    fn may_create_nan(&self, op: &O) -> bool {
         matches!(op.step(), StepKind::Program(kind) if kind.is_pure())
     }
 

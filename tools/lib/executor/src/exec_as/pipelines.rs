@@ -14,7 +14,7 @@ pub(crate) struct PipelineConfig {
     pub(crate) depth: usize,
     /// Arrivals that complete a phase, for filled and for empty stages.
     pub(crate) counts: [u32; 2],
-    /// Whether asynchronous copies fill a stage, and whether these are TMA copies, which one elected thread issues.
+    /// Whether asynchronous copies fill a stage, and whether these are TMA copies.
     pub(crate) copies: bool,
     pub(crate) tma_copies: bool,
     /// For each side, whether a single thread arrives.
@@ -24,7 +24,7 @@ pub(crate) struct PipelineConfig {
     /// For each side, whether the arrival is the completion of MMAs.
     pub(crate) mmas: [bool; 2],
     /// CTAs that fill the pipeline together, and the buffers that they multicast.
-    pub(crate) blocks: u32,
+    pub(crate) ctas: u32,
     pub(crate) multicast: Vec<usize>,
 }
 
@@ -50,7 +50,7 @@ struct Barrier {
     /// Number of completed phases.
     completed: u64,
     arrived: u32,
-    /// Arrivals of this CTA's threads, and of other CTAs.
+    /// All arrivals of this CTA's threads, and all arrivals of other CTAs.
     own: u64,
     others: u64,
     /// Merged vector clocks of the arrivals in the current phase, and in all completed phases.
@@ -82,10 +82,11 @@ impl Pipelines {
     pub(super) fn by_tma(&self, pipeline: usize) -> bool {
         self.configs[pipeline].tma_copies
     }
-    /// Returns whether several CTAs fill a pipeline, and whether they multicast a buffer.
+    /// Returns whether several CTAs fill a pipeline.
     pub(super) fn is_cross_cta(&self, pipeline: usize) -> bool {
-        self.configs[pipeline].blocks > 1
+        self.configs[pipeline].ctas > 1
     }
+    /// Returns whether the CTAs that fill a pipeline multicast a buffer.
     pub(super) fn is_multicast(&self, pipeline: usize, buffer: usize) -> bool {
         self.configs[pipeline].multicast.contains(&buffer)
     }
@@ -97,8 +98,8 @@ impl Pipelines {
         &mut self.barriers[pipeline][stage][side as usize]
     }
 
-    /// Returns whether the phase of this parity is complete. A preceding phase of the opposite parity counts as complete at the
-    /// start.
+    /// Returns whether the phase of this parity is complete. At the start, the phase of parity 1 counts as complete, as for an
+    /// mbarrier.
     pub(super) fn is_phase_complete(&mut self, pipeline: usize, stage: usize, side: BarrierSide, parity: u64) -> bool {
         self.barrier(pipeline, stage, side).completed & 1 != parity & 1
     }
@@ -125,10 +126,10 @@ impl Pipelines {
         RemoteArrival { pipeline, stage, side, threads, chunks }: RemoteArrival,
     ) -> Result<(), String> {
         let threads = self.arrivals(pipeline, side, threads);
-        let (blocks, counts) = (u64::from(self.configs[pipeline].blocks), self.configs[pipeline].counts);
+        let (ctas, counts) = (u64::from(self.configs[pipeline].ctas), self.configs[pipeline].counts);
         let left =
-            self.barrier(pipeline, stage, BarrierSide::Empty).own * blocks / u64::from(counts[BarrierSide::Empty as usize]).max(1);
-        let filled = self.barrier(pipeline, stage, BarrierSide::Full).others / (blocks - 1).max(1);
+            self.barrier(pipeline, stage, BarrierSide::Empty).own * ctas / u64::from(counts[BarrierSide::Empty as usize]).max(1);
+        let filled = self.barrier(pipeline, stage, BarrierSide::Full).others / (ctas - 1).max(1);
         let may = side == BarrierSide::Empty || filled <= left;
         self.barrier(pipeline, stage, side).others += u64::from(threads);
         self.complete(pipeline, stage, side, threads, &VectorClock::new(), chunks);
@@ -136,6 +137,7 @@ impl Pipelines {
             .ok_or_else(|| format!("stage {stage} of pipeline{pipeline} was filled by another CTA before this one released it"))
     }
 
+    /// Returns the arrivals with which `threads` threads count.
     fn arrivals(&self, pipeline: usize, side: BarrierSide, threads: u32) -> u32 {
         let config = &self.configs[pipeline];
         match side {
@@ -200,7 +202,7 @@ mod tests {
             single_arrival: [false; 2],
             by_warps: false,
             mmas: [false; 2],
-            blocks: 1,
+            ctas: 1,
             multicast: Vec::new(),
         };
         let mut pipelines = Pipelines::new(&[by_threads]);

@@ -51,7 +51,7 @@ pub(crate) fn slice_start(gathered: &[u32], slice: &[u32], numbers: &[u64]) -> O
 }
 
 /// Maps an element of a slice to the complete tile, relative to the slice's start.
-pub(crate) fn in_whole(gathered: &[u32], slice: &[u32], element: u32) -> u32 {
+pub(crate) fn element_in_tile(gathered: &[u32], slice: &[u32], element: u32) -> u32 {
     let (outer, inner) = (Strides::of(gathered), Strides::of(slice));
     (0..slice.len()).map(|dim| inner.coordinate(element, dim) << outer.shift[dim]).sum()
 }
@@ -89,6 +89,6 @@ mod tests {
     fn slices_are_in_bounds() {
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[3, 2]), Some(6 * 16 + 8));
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[4, 0]), None);
-        assert_eq!(in_whole(&[8, 16], &[2, 4], 5), 17);
+        assert_eq!(element_in_tile(&[8, 16], &[2, 4], 5), 17);
     }
 }

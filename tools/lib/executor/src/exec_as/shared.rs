@@ -25,13 +25,13 @@ pub(crate) struct BufferPlacement {
     pub(crate) bytes: usize,
     pub(crate) depth: usize,
     pub(crate) space: Space,
-    /// Address of the peer CTA's half, for a buffer of a CTA pair. Its MMA operands are mirrored here.
-    pub(crate) other: usize,
+    /// Address of a copy of the peer CTA's half, for a buffer of a CTA pair. This CTA's MMA reads its operands there.
+    pub(crate) peer_base: usize,
 }
 
 impl BufferPlacement {
     pub(crate) fn end(&self) -> usize {
-        self.base.max(self.other) + self.bytes * self.depth
+        self.base.max(self.peer_base) + self.bytes * self.depth
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn bytes(elem: Elem) -> usize {
 pub(crate) fn separate_placements<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<BufferPlacement> {
     let mut base = 0;
     let place = |info: &BufferInfo| {
-        let place = BufferPlacement { base, bytes: stage_bytes(info), depth: 1, space: info.space, other: base };
+        let place = BufferPlacement { base, bytes: stage_bytes(info), depth: 1, space: info.space, peer_base: base };
         base = place.end().next_multiple_of(1024);
         place
     };
@@ -91,7 +91,7 @@ pub(crate) struct SharedMemory {
     /// For each buffer, the stage that the current op selects.
     stages: Vec<usize>,
     /// Whether accesses go to the peer CTA's half of a buffer.
-    other: bool,
+    in_peer_half: bool,
     data: Vec<u8>,
     /// For each byte, the buffer through which it was last written, counted from 1; 0 means never.
     owners: Vec<u16>,
@@ -108,7 +108,7 @@ impl SharedMemory {
         let marks = if races { vec![0; end] } else { Vec::new() };
         let (stages, data, owners) = (vec![0; placements.len()], vec![0; end], vec![0; end]);
         let (unfenced, table) = (vec![0; marks.len()], MarkTable::default());
-        SharedMemory { placements: placements.to_vec(), stages, other: false, data, owners, unfenced, marks, table }
+        SharedMemory { placements: placements.to_vec(), stages, in_peer_half: false, data, owners, unfenced, marks, table }
     }
 
     pub(super) fn select(&mut self, buffer: usize, stage: u64) -> Result<(), String> {
@@ -126,16 +126,16 @@ impl SharedMemory {
         if byte + length > place.bytes {
             return Err(Fault::Outside { byte, bytes: place.bytes });
         }
-        let base = if self.other { place.other } else { place.base };
+        let base = if self.in_peer_half { place.peer_base } else { place.base };
         Ok(base + self.stages[buffer] * place.bytes + byte)
     }
 
     /// Selects whether later accesses go to this CTA's half or to the peer's half.
-    pub(super) fn look_at(&mut self, other: bool) {
-        self.other = other;
+    pub(super) fn select_half(&mut self, of_peer: bool) {
+        self.in_peer_half = of_peer;
     }
 
-    /// Returns whether MMAs read the buffer through another proxy than the threads that write it.
+    /// Returns whether a proxy fence must separate writes by threads from reads by MMAs or TMA.
     pub(super) fn needs_fences(&self, buffer: usize) -> bool {
         self.placements[buffer].space == Space::Shared
     }
@@ -155,11 +155,11 @@ impl SharedMemory {
     }
 
     #[cfg(test)]
-    pub(super) fn marks_made(&self) -> usize {
-        self.table.computed()
+    pub(super) fn mark_count(&self) -> usize {
+        self.table.mark_count()
     }
 
-    /// Removes unused marks if the table is full.
+    /// If the mark table is full, removes the marks (access histories) that no byte refers to.
     pub(super) fn compact_marks(&mut self) {
         if self.table.is_full() {
             self.table.compact(std::iter::once(&mut self.marks[..]));
@@ -199,7 +199,7 @@ impl SharedMemory {
         self.owners[start..start + length].fill(chunk.buffer as u16 + 1);
         match chunk.by_tma {
             true => self.unfenced[start..start + length].fill(0),
-            false => self.is_unfenced(start, length, clock),
+            false => self.mark_unfenced(start, length, clock),
         }
     }
 
@@ -208,11 +208,12 @@ impl SharedMemory {
         self.visit(start, data.len(), warp, true, clock)?;
         self.data[start..start + data.len()].copy_from_slice(data);
         self.owners[start..start + data.len()].fill(buffer as u16 + 1);
-        self.is_unfenced(start, data.len(), clock);
+        self.mark_unfenced(start, data.len(), clock);
         Ok(())
     }
 
-    fn is_unfenced(&mut self, start: usize, length: usize, clock: &HazardClock) {
+    /// Records that the current warp role wrote bytes that no proxy fence covers yet.
+    fn mark_unfenced(&mut self, start: usize, length: usize, clock: &HazardClock) {
         if !self.unfenced.is_empty() {
             self.unfenced[start..start + length].fill(clock.warp_role() as u8 + 1);
         }
@@ -222,14 +223,14 @@ impl SharedMemory {
         self.unfenced.iter_mut().filter(|by| usize::from(**by) == warp_role + 1).for_each(|by| *by = 0);
     }
 
-    pub(super) fn is_fenced(&self, start: usize, length: usize) -> Result<(), Fault> {
+    pub(super) fn check_fenced(&self, start: usize, length: usize) -> Result<(), Fault> {
         let written = self.unfenced[start..start + length].iter().fold(0, |all, by| all | by);
         if written != 0 { Err(Fault::Unfenced) } else { Ok(()) }
     }
 }
 
-/// One execution of a buffer access by all threads.
-struct Exchange<'a> {
+/// One execution of a load from or a store to a buffer by all threads.
+struct BufferTransfer<'a> {
     op: OpId,
     buffer: Buffer,
     tile: Id,
@@ -258,63 +259,63 @@ impl<O: Step> DistributedProgram<'_, O> {
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
                 let slots = self.slots(*x, env);
-                if self.store_joined(op, *buffer, &slots, env) {
+                if self.store_cached(op, *buffer, &slots, env) {
                     return Ok(Results::new());
                 }
                 let width = self.width_of(op, *atom, *buffer, *x)?;
-                let exchange = self.exchange(op, *x, *buffer, all(*x), width)?;
-                self.store(&exchange, &slots, env)?;
-                self.join(&exchange);
+                let transfer = self.buffer_transfer(op, *x, *buffer, all(*x), width)?;
+                self.store(&transfer, &slots, env)?;
+                self.cache_runs(&transfer);
                 Ok(Results::new())
             }
             Op::SharedScatter { x, buffer, index, .. } => {
                 let index = self.slots(*index, env);
-                self.store(&self.exchange(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
+                self.store(&self.buffer_transfer(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
             }
             Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
-                if let Some(data) = self.load_joined(op, *buffer, env) {
-                    return self.loaded(op, result, data);
+                if let Some(data) = self.load_cached(op, *buffer, env) {
+                    return self.load_result(op, result, data);
                 }
                 let width = self.width_of(op, *atom, *buffer, result)?;
-                let exchange = self.exchange(op, result, *buffer, all(result), width)?;
-                let loaded = self.load(&exchange, env)?;
-                self.join(&exchange);
+                let transfer = self.buffer_transfer(op, result, *buffer, all(result), width)?;
+                let loaded = self.load(&transfer, env)?;
+                self.cache_runs(&transfer);
                 Ok(loaded)
             }
             Op::SharedGather { buffer, index, .. } => {
                 let index = self.slots(*index, env);
-                self.load(&self.exchange(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
+                self.load(&self.buffer_transfer(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
             }
             Op::TmemLoad { buffer, from, .. } => {
                 let result = self.result(op);
-                if let Some(data) = self.load_joined(op, *buffer, env) {
-                    return self.loaded(op, result, data);
+                if let Some(data) = self.load_cached(op, *buffer, env) {
+                    return self.load_result(op, result, data);
                 }
-                let elements = self.of_lanes(op, result, *buffer, *from, env)?;
-                let exchange = self.exchange(op, result, *buffer, elements, 1)?;
-                let loaded = self.load(&exchange, env)?;
-                self.join(&exchange);
+                let elements = self.tmem_elements(op, result, *buffer, *from, env)?;
+                let transfer = self.buffer_transfer(op, result, *buffer, elements, 1)?;
+                let loaded = self.load(&transfer, env)?;
+                self.cache_runs(&transfer);
                 Ok(loaded)
             }
             Op::TmemStore { x, buffer, from, .. } => {
                 let slots = self.slots(*x, env);
-                if self.store_joined(op, *buffer, &slots, env) {
+                if self.store_cached(op, *buffer, &slots, env) {
                     return Ok(Results::new());
                 }
-                let elements = self.of_lanes(op, *x, *buffer, *from, env)?;
-                let exchange = self.exchange(op, *x, *buffer, elements, 1)?;
-                self.store(&exchange, &slots, env)?;
-                self.join(&exchange);
+                let elements = self.tmem_elements(op, *x, *buffer, *from, env)?;
+                let transfer = self.buffer_transfer(op, *x, *buffer, elements, 1)?;
+                self.store(&transfer, &slots, env)?;
+                self.cache_runs(&transfer);
                 Ok(Results::new())
             }
             _ => unreachable!("handles buffer accesses only"),
         }
     }
 
-    /// Caches the byte runs of a verified access for later executions of its op.
-    fn join(&self, exchange: &Exchange<'_>) {
-        let Exchange { op, tile, distribution, ref placements, size, width, .. } = *exchange;
+    /// Caches the byte runs of an access for later executions of its op. The first execution has checked the access.
+    fn cache_runs(&self, transfer: &BufferTransfer<'_>) {
+        let BufferTransfer { op, tile, distribution, ref placements, size, width, .. } = *transfer;
         let stores = self.source.body.ops[op].results.first() != Some(&tile);
         let acts = |slot: &usize| !stores || distribution.is_leader[distribution.thread(slot - slot % width)];
         let accesses = (0..placements.len()).filter(acts).map(|slot| (distribution.warp(slot), placements[slot], slot));
@@ -322,18 +323,18 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Loads with cached runs. Returns `None` at the first execution or on a fault.
-    fn load_joined(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
+    fn load_cached(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
         let runs = self.access_runs[op.0 as usize][0].get()?;
         runs.read(buffer.0 as usize, self.hazards(env)).ok()
     }
 
-    fn loaded(&self, op: OpId, result: Id, data: Vec<u8>) -> Result<Results> {
+    fn load_result(&self, op: OpId, result: Id, data: Vec<u8>) -> Result<Results> {
         let elem = self.elem(result);
-        self.one(op, Tile::new(self.distribution(result).shape(), elem, buffer_lanes(elem, data)))
+        self.single_result(op, Tile::new(self.distribution(result).shape(), elem, buffer_lanes(elem, data)))
     }
 
     /// Stores with cached runs. Returns false at the first execution or on a fault.
-    fn store_joined(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
+    fn store_cached(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
         let Some(runs) = self.access_runs[op.0 as usize][0].get() else { return false };
         runs.write(buffer.0 as usize, &buffer_bytes(slots), self.hazards(env)).is_ok()
     }
@@ -343,13 +344,13 @@ impl<O: Step> DistributedProgram<'_, O> {
         let Op::TmemScale { by, buffer, zero_init, atom, .. } = kind else { unreachable!("handles scaled accumulators only") };
         self.begin(op, env)?;
         let zero_init = env.tile(*zero_init).is_true();
-        let missing = || self.refuse(op, format!("finds no rows of {buffer} for '{}'", atom.0.name));
+        let missing = || self.invalid_op(op, format!("finds no rows of {buffer} for '{}'", atom.0.name));
         let info = self.source.attrs.buffers.get(*buffer).ok_or_else(missing)?;
         let (rows, offsets) = (self.distribution(*by), &self.offsets[buffer.0 as usize]);
         let (gathered, _) = atom.0.whole_and_rows(info, rows.layout.warp.len()).ok_or_else(missing)?;
         let column_bits = info.shape.last().ok_or_else(missing)?.trailing_zeros();
-        let distribution =
-            Distribution::new(&gathered, offsets.len().ilog2(), gathered.warps()).map_err(|message| self.refuse(op, message))?;
+        let distribution = Distribution::new(&gathered, offsets.len().ilog2(), gathered.warps())
+            .map_err(|message| self.invalid_op(op, message))?;
         let first = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
         let (factors, size) = (self.slots(*by, env), bytes(info.elem));
         let multiply = Binary::MulF { rounding: Rounding::NearestEven, ftz: false };
@@ -357,7 +358,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             let (element, warp) = (distribution.elements[slot], distribution.warp(slot));
             let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
             if lane >> LANE_BITS != (warp + first) % WARPS_OF_LANES {
-                return Err(self.refuse(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it")));
+                return Err(self.invalid_op(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it")));
             }
             let factor = rows.slot(distribution.thread(slot), element >> column_bits).ok_or_else(missing)?;
             let (at, mut data) = (offsets[element as usize] as usize * size, [0; 4]);
@@ -365,16 +366,16 @@ impl<O: Step> DistributedProgram<'_, O> {
                 let read = self.hazards(env).read(buffer.0 as usize, at, &mut data, warp);
                 read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
             }
-            let mma = multiply.eval(Scalar::F32, u64::from(u32::from_le_bytes(data)), factors.lanes().get(factor));
-            let written = self.hazards(env).write(buffer.0 as usize, at, &(mma as u32).to_le_bytes(), warp);
+            let scaled = multiply.eval(Scalar::F32, u64::from(u32::from_le_bytes(data)), factors.lanes().get(factor));
+            let written = self.hazards(env).write(buffer.0 as usize, at, &(scaled as u32).to_le_bytes(), warp);
             written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
         }
         Ok(Results::new())
     }
 
-    /// Returns the TMEM buffer elements that a tile's registers hold. Each must be in a lane that its warp reaches.
-    fn of_lanes(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
-        let missing = || self.refuse(op, format!("names a part of {buffer} that does not exist"));
+    /// Returns the elements of a TMEM buffer that a tile's registers hold. Each must be in a TMEM lane that its warp can access.
+    fn tmem_elements(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
+        let missing = || self.invalid_op(op, format!("names a part of {buffer} that does not exist"));
         let info = self.source.attrs.buffers.get(buffer).ok_or_else(missing)?;
         let part = TmemSlice::of(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
         let first = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
@@ -385,7 +386,9 @@ impl<O: Step> DistributedProgram<'_, O> {
             let reached = (distribution.warp(slot) + first) % WARPS_OF_LANES;
             match lane >> LANE_BITS == reached {
                 true => Ok(u64::from(element)),
-                false => Err(self.refuse(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it"))),
+                false => {
+                    Err(self.invalid_op(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it")))
+                }
             }
         };
         Ok((0..distribution.slots()).map(element).collect::<Result<Vec<u64>>>()?.into_iter())
@@ -399,10 +402,11 @@ impl<O: Step> DistributedProgram<'_, O> {
             CopyAtom::ByteMatrix => self.check_byte_matrices(buffer, distribution),
             _ => return self.width(op, atom),
         };
-        checked.map_err(|why| self.refuse(op, why))?;
+        checked.map_err(|why| self.invalid_op(op, why))?;
         Ok(1)
     }
 
+    /// Returns the registers per instruction of a vector atom.
     pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
         match atom {
             CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
@@ -410,53 +414,54 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    pub(super) fn info(&self, buffer: Buffer) -> &BufferInfo {
+    pub(super) fn buffer_info(&self, buffer: Buffer) -> &BufferInfo {
         &self.source.attrs.buffers[buffer]
     }
 
     /// Prepares a buffer access of a tile whose registers map to the given elements.
-    fn exchange(
+    fn buffer_transfer(
         &self,
         op: OpId,
         tile: Id,
         buffer: Buffer,
         elements: impl Iterator<Item = u64>,
         width: usize,
-    ) -> Result<Exchange<'_>> {
-        let missing = || self.refuse(op, format!("names {buffer}, which the function does not define"));
+    ) -> Result<BufferTransfer<'_>> {
+        let missing = || self.invalid_op(op, format!("names {buffer}, which the function does not define"));
         let offsets = self.offsets.get(buffer.0 as usize).ok_or_else(missing)?;
-        let (distribution, size) = (&**self.distribution(tile), bytes(self.info(buffer).elem));
+        let (distribution, size) = (&**self.distribution(tile), bytes(self.buffer_info(buffer).elem));
         let place = |element: u64| {
             let offset = usize::try_from(element).ok().and_then(|element| offsets.get(element));
-            let outside = || self.refuse(op, format!("accesses element {element} of {buffer}, whose size is {}", offsets.len()));
+            let outside =
+                || self.invalid_op(op, format!("accesses element {element} of {buffer}, whose size is {}", offsets.len()));
             Ok(*offset.ok_or_else(outside)? as usize * size)
         };
         let placements = elements.map(place).collect::<Result<Vec<usize>>>()?;
         if bytes(self.elem(tile)) != size {
             return Err(
-                self.refuse(op, format!("moves {}-byte elements, but those of {buffer} have {size}", bytes(self.elem(tile))))
+                self.invalid_op(op, format!("moves {}-byte elements, but those of {buffer} have {size}", bytes(self.elem(tile))))
             );
         }
         if placements.len() != distribution.slots() || !distribution.registers.is_multiple_of(width) {
-            return Err(self.refuse(
+            return Err(self.invalid_op(
                 op,
                 format!("moves {} registers to {} offsets, {width} per instruction", distribution.slots(), placements.len()),
             ));
         }
-        Ok(Exchange { op, buffer, tile, distribution, placements, size, width })
+        Ok(BufferTransfer { op, buffer, tile, distribution, placements, size, width })
     }
 
     /// Checks that the registers of a vector are contiguous and that its address is aligned to its size.
-    fn check_vector(&self, exchange: &Exchange<'_>, first: usize) -> Result<()> {
-        let Exchange { op, buffer, size, width, .. } = *exchange;
-        let placements = &exchange.placements[first..first + width];
+    fn check_vector(&self, transfer: &BufferTransfer<'_>, first: usize) -> Result<()> {
+        let BufferTransfer { op, buffer, size, width, .. } = *transfer;
+        let placements = &transfer.placements[first..first + width];
         if let Some(i) = (1..width).find(|i| placements[*i] != placements[0] + i * size) {
             let (first, other) = (placements[0], placements[i]);
-            return Err(self.refuse(op, format!("treats bytes {first} and {other} of {buffer} as adjacent")));
+            return Err(self.invalid_op(op, format!("treats bytes {first} and {other} of {buffer} as adjacent")));
         }
         let address = self.source.placements[buffer.0 as usize].base + placements[0];
         if !address.is_multiple_of(size * width) {
-            return Err(self.refuse(op, format!("accesses {} bytes at misaligned shared address {address}", size * width)));
+            return Err(self.invalid_op(op, format!("accesses {} bytes at misaligned shared address {address}", size * width)));
         }
         Ok(())
     }
@@ -466,7 +471,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// bytes move in pairs, and a register bit selects the byte of a pair.
     fn check_matrices(&self, buffer: Buffer, distribution: &Distribution, trans: bool) -> Result<(), String> {
         let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
-        let size = bytes(self.info(buffer).elem);
+        let size = bytes(self.buffer_info(buffer).elem);
         let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
         let layout = &distribution.layout;
         let mut registers: Vec<usize> = layout.register.iter().map(place).collect();
@@ -498,7 +503,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// lanes hold eight bytes of each row. The second of two registers loaded together holds the other eight bytes.
     fn check_byte_matrices(&self, buffer: Buffer, distribution: &Distribution) -> Result<(), String> {
         let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
-        if bytes(self.info(buffer).elem) != 1 {
+        if bytes(self.buffer_info(buffer).elem) != 1 {
             return Err(format!("treats the elements of {buffer} as bytes"));
         }
         let layout = &distribution.layout;
@@ -514,29 +519,29 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(())
     }
 
-    fn store(&self, exchange: &Exchange<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<Results> {
-        let Exchange { op, buffer, distribution, size, width, .. } = *exchange;
+    fn store(&self, transfer: &BufferTransfer<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<Results> {
+        let BufferTransfer { op, buffer, distribution, size, width, .. } = *transfer;
         let data = buffer_bytes(slots);
-        let starts = (0..exchange.placements.len()).step_by(width);
+        let starts = (0..transfer.placements.len()).step_by(width);
         for first in starts.filter(|first| distribution.is_leader[distribution.thread(*first)]) {
-            self.check_vector(exchange, first)?;
+            self.check_vector(transfer, first)?;
             let data = &data[first * size..(first + width) * size];
-            let written = self.hazards(env).write(buffer.0 as usize, exchange.placements[first], data, distribution.warp(first));
+            let written = self.hazards(env).write(buffer.0 as usize, transfer.placements[first], data, distribution.warp(first));
             written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
         }
         Ok(Results::new())
     }
 
-    fn load(&self, exchange: &Exchange<'_>, env: &mut Env<'_>) -> Result<Results> {
-        let Exchange { op, buffer, distribution, size, width, .. } = *exchange;
-        let mut data = vec![0; exchange.placements.len() * size];
-        for first in (0..exchange.placements.len()).step_by(width) {
-            self.check_vector(exchange, first)?;
+    fn load(&self, transfer: &BufferTransfer<'_>, env: &mut Env<'_>) -> Result<Results> {
+        let BufferTransfer { op, buffer, distribution, size, width, .. } = *transfer;
+        let mut data = vec![0; transfer.placements.len() * size];
+        for first in (0..transfer.placements.len()).step_by(width) {
+            self.check_vector(transfer, first)?;
             let out = &mut data[first * size..(first + width) * size];
-            let read = self.hazards(env).read(buffer.0 as usize, exchange.placements[first], out, distribution.warp(first));
+            let read = self.hazards(env).read(buffer.0 as usize, transfer.placements[first], out, distribution.warp(first));
             read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
         }
-        self.loaded(op, exchange.tile, data)
+        self.load_result(op, transfer.tile, data)
     }
 
     /// Returns the source location of an op as text, if it is known.
@@ -549,12 +554,12 @@ impl<O: Step> DistributedProgram<'_, O> {
         let doing = if writes { "writes" } else { "reads" };
         let what = buffer.map_or("global memory".to_string(), |buffer| buffer.to_string());
         match fault {
-            Fault::Outside { byte, bytes } => self.refuse(op, format!("{doing} byte {byte} of {what}, whose size is {bytes}")),
-            Fault::Unwritten { byte } => self.refuse(op, format!("reads byte {byte} of {what}, which was never written")),
+            Fault::Outside { byte, bytes } => self.invalid_op(op, format!("{doing} byte {byte} of {what}, whose size is {bytes}")),
+            Fault::Unwritten { byte } => self.invalid_op(op, format!("reads byte {byte} of {what}, which was never written")),
             Fault::Foreign { byte, buffer } => {
-                self.refuse(op, format!("reads byte {byte} of {what}, which holds data of buffer{buffer}"))
+                self.invalid_op(op, format!("reads byte {byte} of {what}, which holds data of buffer{buffer}"))
             }
-            Fault::Undeclared => self.refuse(op, format!("{doing} {what}, which its declared effects do not list")),
+            Fault::Undeclared => self.invalid_op(op, format!("{doing} {what}, which its declared effects do not list")),
             Fault::InFlight { op: other } => {
                 let name = self.source.body.ops[other].kind.mnemonic();
                 let message = format!("{doing} bytes of {what} to which a '{name}'{} is in flight", self.position(other));

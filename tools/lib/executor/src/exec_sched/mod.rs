@@ -52,13 +52,13 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
                     Space::Shared => place.offset as usize,
                     Space::Tensor => tmem_base + place.offset as usize * COLUMN,
                 };
-                BufferPlacement { base, bytes: stage_bytes(info), depth: place.depth as usize, space: info.space, other: base }
+                BufferPlacement { base, bytes: stage_bytes(info), depth: place.depth as usize, space: info.space, peer_base: base }
             })
             .collect(),
     };
     for buffer in sched::cta_pairs::halves(function).keys() {
         let next_free = placements.iter().map(BufferPlacement::end).max().unwrap_or(0);
-        placements[buffer.0 as usize].other = next_free.next_multiple_of(COLUMN);
+        placements[buffer.0 as usize].peer_base = next_free.next_multiple_of(COLUMN);
     }
     Source {
         body: &function.body,
@@ -82,17 +82,17 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
 /// previous accumulator. Both CTAs are signalled.
 fn pipeline_config(attrs: &FunctionAttrs, info: &PipelineInfo) -> PipelineConfig {
     let of_cta_pair = attrs.is_of_cta_pair(info);
-    let blocks = if of_cta_pair { attrs.cooperating_ctas() } else { attrs.ctas_of(info) };
-    let freeing = if of_cta_pair { blocks / attrs.ctas_of(info) } else { 1 };
+    let ctas = if of_cta_pair { attrs.cooperating_ctas() } else { attrs.ctas_of(info) };
+    let freeing = if of_cta_pair { ctas / attrs.ctas_of(info) } else { 1 };
     PipelineConfig {
         depth: info.depth as usize,
-        counts: [info.full * blocks, info.empty * freeing],
+        counts: [info.full * ctas, info.empty * freeing],
         copies: matches!(info.fill, Fill::Copies | Fill::Tma),
         tma_copies: info.fill == Fill::Tma,
         single_arrival: [info.fills_alone(), info.drains_alone()],
         by_warps: info.drain == Drain::Warps,
         mmas: [info.fill == Fill::Mma, info.drains_alone()],
-        blocks,
+        ctas,
         multicast: info.multicast.iter().flatten().map(|buffer| buffer.0 as usize).collect(),
     }
 }

@@ -130,12 +130,12 @@ impl TileProgram<'_> {
     }
 
     /// Executes ops that move elements.
-    pub(super) fn reshaped(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
-        self.reshaped_of(op, kind, env, Tile::clone)
+    pub(super) fn reshape(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
+        self.reshape_with(op, kind, env, Tile::clone)
     }
 
-    /// Like `reshaped`, on tiles that `of` derives from the operands.
-    pub(super) fn reshaped_of(&self, op: OpId, kind: &Op, env: &Env<'_>, of: impl Fn(&Tile) -> Tile) -> Result<Option<Tile>> {
+    /// Like `reshape`, but on the tiles that `of` returns for the operands.
+    pub(super) fn reshape_with(&self, op: OpId, kind: &Op, env: &Env<'_>, of: impl Fn(&Tile) -> Tile) -> Result<Option<Tile>> {
         let result =
             |env: &Env<'_>, f: fn(&Tile, core_dialect::tile::Shape) -> Tile, x: &Id| f(&of(env.tile(*x)), self.result_type(op).0);
         let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };

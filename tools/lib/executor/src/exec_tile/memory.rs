@@ -1,11 +1,11 @@
 //! Ops with memory effects: loads, stores, atomics, tokens and allocations.
 
 use super::{TileProgram, tile};
-use crate::exec::access::{self, Manner, Request};
+use crate::exec::access::{self, AccessAttrs, Request};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, memory_bits};
 use crate::value::Value;
-use crate::world::START;
+use crate::world::START_TOKEN;
 use base::diag::Result;
 use base::{Op as OpId, Value as Id};
 use core_dialect::core_ops::Fact;
@@ -17,11 +17,11 @@ use tileir::{Attribute, Op};
 impl TileProgram<'_> {
     /// Executes a memory op. Returns `None` for other ops.
     pub(super) fn memory_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Option<Results>> {
-        if let Some((request, manner)) = self.request(op, kind, env) {
-            return access::perform(request, manner, env).map(Some);
+        if let Some((request, access_attrs)) = self.request(op, kind, env) {
+            return access::perform(request, access_attrs, env).map(Some);
         }
         Ok(Some(match kind {
-            Op::MakeToken {} => smallvec![Value::Token(START)],
+            Op::MakeToken {} => smallvec![Value::Token(START_TOKEN)],
             Op::JoinTokens { tokens } => {
                 let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
                 smallvec![Value::Token(env.world.join(&tokens))]
@@ -41,12 +41,12 @@ impl TileProgram<'_> {
     }
 
     /// Returns the memory access of an op.
-    pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
+    pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, AccessAttrs)> {
         let get = |id: &Id| env.tile(*id).clone();
         let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
         let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
         let loc = self.function.body.ops[op].loc;
-        let manner = |token: &Option<Id>, ordering: &MemoryOrdering, scope: Option<MemoryScope>| Manner {
+        let access_attrs = |token: &Option<Id>, ordering: &MemoryOrdering, scope: Option<MemoryScope>| AccessAttrs {
             loc,
             token: *token,
             ordering: *ordering,
@@ -56,57 +56,57 @@ impl TileProgram<'_> {
             Op::LoadPtrTko { memory_ordering, memory_scope, source, mask, padding_value, token, .. } => {
                 let (_, elem) = self.result_type(op);
                 let request = Request::Load { pointers: get(source), elem, mask: some(mask), other: some(padding_value) };
-                (request, manner(token, memory_ordering, *memory_scope))
+                (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::StorePtrTko { memory_ordering, memory_scope, destination, value, mask, token, .. } => {
                 let request = Request::Store { pointers: get(destination), value: get(value), mask: some(mask) };
-                (request, manner(token, memory_ordering, *memory_scope))
+                (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::LoadViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
                 let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
-                (request, manner(token, memory_ordering, *memory_scope))
+                (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::StoreViewTko { memory_ordering, memory_scope, inbounds, tile, view, index, token, .. } => {
                 let (view, index) = (env.view(*view), all(index));
                 let request = Request::StoreView { tile: get(tile), view, index, in_bounds: inbounds };
-                (request, manner(token, memory_ordering, *memory_scope))
+                (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view, index, value, token } => {
                 let (view, index) = (env.view(*view), all(index));
                 let request = Request::ReduceView { tile: get(value), view, index, in_bounds: inbounds, mode: *mode };
-                (request, manner(token, memory_ordering, Some(*memory_scope)))
+                (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
             // The interpreter models one device, so a multicast reduction over devices is a plain load.
             Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
                 let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
-                (request, manner(token, memory_ordering, *memory_scope))
+                (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::MultimemReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, tile, index, token } => {
                 let (tile, view, index, reduction) = (get(tile), env.view(*view), all(index), Some(*reduction));
                 let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction };
-                (request, manner(token, memory_ordering, Some(*memory_scope)))
+                (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
             Op::MultimemStoreViewTko { memory_ordering, memory_scope, inbounds, view, tile, index, token } => {
                 let (tile, view, index) = (get(tile), env.view(*view), all(index));
                 let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction: None };
-                (request, manner(token, memory_ordering, *memory_scope))
+                (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token } => {
                 let (pointers, value, mask) = (get(pointers), get(arg), some(mask));
                 let request = Request::ReadModifyWrite { pointers, value, mask, mode: *mode };
-                (request, manner(token, memory_ordering, Some(*memory_scope)))
+                (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
             Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => {
                 let (pointers, compare, value, mask) = (get(pointers), get(cmp), get(val), some(mask));
                 let request = Request::CompareAndSwap { pointers, compare, value, mask };
-                (request, manner(token, memory_ordering, Some(*memory_scope)))
+                (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
             _ => return None,
         })
     }
 }
 
-pub(super) fn fact(predicate: &Attribute) -> Option<Fact> {
+pub(super) fn fact_of_predicate(predicate: &Attribute) -> Option<Fact> {
     match predicate {
         Attribute::DivBy { divisor, every, along } => Some(Fact::DivBy { divisor: *divisor, every: *every, along: *along }),
         Attribute::Bounded { lower, upper } => Some(Fact::Bounded { low: *lower, high: *upper }),

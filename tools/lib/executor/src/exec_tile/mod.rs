@@ -7,7 +7,7 @@ mod undetermined;
 mod views;
 
 use crate::check::Check;
-use crate::exec::combine::{self, Body as FoldBody, Combined};
+use crate::exec::combine::{self, CombinerBody, ReductionOrScan};
 use crate::exec::{Control, Env, Program, Results, effects};
 use crate::tile::Tile;
 use crate::value::Value;
@@ -31,7 +31,7 @@ pub(crate) struct TileProgram<'a> {
     /// Addresses of the module's globals, by name.
     globals: BTreeMap<String, u64>,
     /// The `assume` ops whose results only strides of tensor views use.
-    of_strides: BTreeSet<OpId>,
+    stride_assumes: BTreeSet<OpId>,
 }
 
 impl<'a> TileProgram<'a> {
@@ -42,7 +42,7 @@ impl<'a> TileProgram<'a> {
             debug,
             constants: Vec::new(),
             globals,
-            of_strides: strides::assumptions(&function.body),
+            stride_assumes: strides::assumptions(&function.body),
         };
         program.constants = function.body.ops.iter().map(|(op, node)| program.constant(op, &node.kind)).collect();
         program
@@ -140,7 +140,7 @@ impl Program for TileProgram<'_> {
     fn is_elementwise(&self, op: &Op) -> bool {
         matches!(op, Op::Constant { .. } | Op::Yield { .. }) || compute::elementwise(op).is_some()
     }
-    fn computes(&self, op: &Op) -> bool {
+    fn may_create_nan(&self, op: &Op) -> bool {
         op.opcode().info().effects != Effects::Memory
     }
 
@@ -154,28 +154,28 @@ impl TileProgram<'_> {
     fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Op::DivI { rhs, .. } | Op::RemI { rhs, .. } = kind {
-            effects::divide(*rhs, loc, env);
+            effects::check_divisor(*rhs, loc, env);
         }
         if let Some(result) = self.elementwise(op, kind, env) {
             return tile(result);
         }
-        if let Some(result) = self.reshaped(op, kind, env)? {
+        if let Some(result) = self.reshape(op, kind, env)? {
             return tile(result);
         }
         match kind {
             Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("computed in advance")),
             Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile(self.mma(kind, env)),
             Op::Reduce { dim, operands, body, .. } => {
-                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
-                let results = combine::reduce(combined(), dim, operands, env)?;
-                combine::check_order(combined(), &Combined { dim, scan: None, operands, results: &results }, loc, env)?;
+                let (fold_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
+                let results = combine::reduce(fold_body(), dim, operands, env)?;
+                combine::check_order(fold_body(), &ReductionOrScan { dim, scan: None, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::Scan { dim, direction, operands, body, .. } => {
-                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
-                let results = combine::scan(combined(), dim, *direction == Direction::Reverse, operands, env)?;
+                let (fold_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
+                let results = combine::scan(fold_body(), dim, *direction == Direction::Reverse, operands, env)?;
                 let scan = Some(*direction);
-                combine::check_order(combined(), &Combined { dim, scan, operands, results: &results }, loc, env)?;
+                combine::check_order(fold_body(), &ReductionOrScan { dim, scan, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::GetTileBlockId {} => {
@@ -192,8 +192,8 @@ impl TileProgram<'_> {
                     None => Err(Diagnostic::invalid("RUN030", format!("no global is named '{name}'"))),
                 }
             }
-            Op::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
-            Op::Assume { predicate, value } => effects::assume(*value, || memory::fact(predicate), loc, env),
+            Op::Assume { value, .. } if self.stride_assumes.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
+            Op::Assume { predicate, value } => effects::assume(*value, || memory::fact_of_predicate(predicate), loc, env),
             Op::Assert { message, condition } => {
                 effects::assert(&env.tile(*condition).clone(), self.module.string(*message), self.debug, loc, env)
             }

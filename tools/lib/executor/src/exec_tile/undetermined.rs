@@ -42,10 +42,10 @@ impl TileProgram<'_> {
             }
             return Ok(results);
         };
-        if uses(&request) {
+        if uses_undetermined(&request) {
             env.report_undetermined(loc, "an access uses");
         }
-        if let (Some(Value::Tile(tile)), Some(undetermined)) = (results.first_mut(), loaded(&request)) {
+        if let (Some(Value::Tile(tile)), Some(undetermined)) = (results.first_mut(), undetermined_after_load(&request)) {
             *tile = tile.with_undetermined(undetermined);
         }
         Ok(results)
@@ -69,12 +69,14 @@ impl TileProgram<'_> {
             // Elements of another width would make all elements that share bytes undetermined, so they are not tracked.
             Op::Pack { .. } | Op::Unpack { .. } => None,
             Op::MmaF { lhs, rhs, acc, .. } | Op::MmaI { lhs, rhs, acc, .. } | Op::MmaFScaled { lhs, rhs, acc, .. } => {
-                Some(of_matmul([env.tile(*lhs), env.tile(*rhs), env.tile(*acc)]))
+                Some(undetermined_of_matmul([env.tile(*lhs), env.tile(*rhs), env.tile(*acc)]))
             }
-            Op::Reduce { dim, operands, .. } => Some(of_reduction(operands, *dim as usize, None, count, env)),
-            Op::Scan { dim, direction, operands, .. } => Some(of_reduction(operands, *dim as usize, Some(*direction), count, env)),
+            Op::Reduce { dim, operands, .. } => Some(undetermined_of_reduction(operands, *dim as usize, None, count, env)),
+            Op::Scan { dim, direction, operands, .. } => {
+                Some(undetermined_of_reduction(operands, *dim as usize, Some(*direction), count, env))
+            }
             Op::Assume { value, .. } if number == 0 => env.tile(*value).undetermined().map(<[bool]>::to_vec),
-            _ => self.reshaped_of(op, kind, env, Tile::undetermined_tile)?.map(|tile| bits(&tile)),
+            _ => self.reshape_with(op, kind, env, Tile::undetermined_tile)?.map(|tile| bits(&tile)),
         })
     }
 }
@@ -83,7 +85,7 @@ fn bits(tile: &Tile) -> Vec<bool> {
     tile.lanes().iter().map(|bit| bit & 1 == 1).collect()
 }
 
-/// Maps an element to a tile that may be a splat: in a reduction body, one element stands for many.
+/// Returns the index of an element in a tile. In a reduction body, a tile with one element is a splat of it.
 fn place(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
@@ -93,7 +95,7 @@ fn is_undetermined(tile: &Tile, at: usize) -> bool {
 }
 
 /// Each result element depends on a row and a column.
-fn of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
+fn undetermined_of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
     let rank = acc.shape.len();
     let [rows, columns, depth] = [acc.shape[rank - 2], acc.shape[rank - 1], lhs.shape[rank - 1]].map(|extent| extent as usize);
     let batches = acc.count() / (rows * columns);
@@ -109,7 +111,7 @@ fn of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
 }
 
 /// Each result element depends on a line, or on the prefix that a scan combined.
-fn of_reduction(operands: &[Id], dim: usize, scan: Option<Direction>, count: usize, env: &Env<'_>) -> Vec<bool> {
+fn undetermined_of_reduction(operands: &[Id], dim: usize, scan: Option<Direction>, count: usize, env: &Env<'_>) -> Vec<bool> {
     let shape = env.tile(operands[0]).shape.clone();
     let (along, inner) = (shape[dim] as usize, shape[dim + 1..].iter().map(|extent| *extent as usize).product::<usize>());
     let mut out = vec![false; count];
@@ -129,7 +131,7 @@ fn of_reduction(operands: &[Id], dim: usize, scan: Option<Direction>, count: usi
 }
 
 /// Returns whether an access depends on undetermined elements or makes them visible.
-fn uses(request: &Request<'_>) -> bool {
+fn uses_undetermined(request: &Request<'_>) -> bool {
     let any = |tile: &Tile| tile.undetermined().is_some();
     let enabled = |tiles: &[&Tile], mask: &Option<Tile>| {
         let masked_out = |at: usize| mask.as_ref().is_some_and(|mask| mask.lanes().get(at) & 1 == 0);
@@ -154,7 +156,7 @@ fn uses(request: &Request<'_>) -> bool {
 }
 
 /// Returns the elements that a load leaves undetermined.
-fn loaded(request: &Request<'_>) -> Option<Vec<bool>> {
+fn undetermined_after_load(request: &Request<'_>) -> Option<Vec<bool>> {
     match request {
         Request::LoadView { view, index, .. } if view.padding.is_none() => access::outside(view, index),
         Request::Load { mask: Some(mask), other, .. } => {

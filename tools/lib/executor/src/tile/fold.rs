@@ -12,27 +12,27 @@ use numerics::each_lanes;
 
 /// Evaluates the body for many elements at once. The arguments are one-dimensional tiles, a left and a right one per operand (for a
 /// scan, the prefix and the elements). It returns one tile per operand.
-pub(crate) type Body<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
+pub(crate) type Combiner<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
 
-/// A shape factored into (outer, along, inner) around a dimension.
+/// The element counts of a shape before a dimension, along it and after it.
 #[derive(Clone, Copy)]
-struct Around {
+struct AxisExtents {
     outer: usize,
     along: usize,
     inner: usize,
 }
 
-impl Around {
-    fn new(shape: &[u32], dim: usize) -> Around {
-        Around { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
+impl AxisExtents {
+    fn new(shape: &[u32], dim: usize) -> AxisExtents {
+        AxisExtents { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
     }
     /// Extracts the runs of elements at the given positions along the dimension.
     fn pick(self, lanes: &Lanes, places: impl Iterator<Item = usize> + Clone) -> Lanes {
-        fn copy<W: Word>(words: &[W], around: Around, places: impl Iterator<Item = usize> + Clone) -> Lanes {
+        fn copy<W: Word>(words: &[W], extents: AxisExtents, places: impl Iterator<Item = usize> + Clone) -> Lanes {
             let mut out = Vec::new();
-            for block in words.chunks_exact(around.along * around.inner) {
+            for block in words.chunks_exact(extents.along * extents.inner) {
                 for place in places.clone() {
-                    out.extend_from_slice(&block[place * around.inner..][..around.inner]);
+                    out.extend_from_slice(&block[place * extents.inner..][..extents.inner]);
                 }
             }
             W::lanes(out)
@@ -47,51 +47,51 @@ fn flat(elem: Elem, lanes: Lanes) -> Tile {
 
 /// The pairing of elements within a line.
 #[derive(Clone, Copy)]
-pub(crate) enum Pairs {
+pub(crate) enum Pairing {
     Neighbours,
     /// Elements half a line apart, as in a warp butterfly.
     Halves,
 }
 
-pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairs, body: Body<'_>) -> Result<Vec<Tile>> {
-    let mut around = Around::new(&operands[0].shape, dim);
+pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairing, body: Combiner<'_>) -> Result<Vec<Tile>> {
+    let mut extents = AxisExtents::new(&operands[0].shape, dim);
     let mut shape = operands[0].shape.clone();
     shape.remove(dim);
     let mut all: Vec<Tile> = operands.to_vec();
-    while around.along > 1 {
-        let pairs = around.along / 2;
+    while extents.along > 1 {
+        let pairs = extents.along / 2;
         let mut arguments = Vec::with_capacity(all.len() * 2);
         for tile in &all {
             for side in 0..2 {
                 let place = |pair: usize| match pairing {
-                    Pairs::Neighbours => 2 * pair + side,
-                    Pairs::Halves => pair + side * pairs,
+                    Pairing::Neighbours => 2 * pair + side,
+                    Pairing::Halves => pair + side * pairs,
                 };
-                arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(place))));
+                arguments.push(flat(tile.elem, extents.pick(tile.lanes(), (0..pairs).map(place))));
             }
         }
         all = body(arguments)?;
-        around.along = pairs;
+        extents.along = pairs;
     }
     Ok(all.into_iter().map(|tile| tile.with_shape(shape.clone())).collect())
 }
 
-pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
-    let around = Around::new(&operands[0].shape, dim);
+pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
+    let extents = AxisExtents::new(&operands[0].shape, dim);
     let slice = |place: usize| -> Vec<Tile> {
-        operands.iter().map(|tile| flat(tile.elem, around.pick(tile.lanes(), std::iter::once(place)))).collect()
+        operands.iter().map(|tile| flat(tile.elem, extents.pick(tile.lanes(), std::iter::once(place)))).collect()
     };
     let mut results: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
     let mut running: Option<Vec<Tile>> = None;
-    for step in 0..around.along {
-        let place = if reverse { around.along - 1 - step } else { step };
+    for step in 0..extents.along {
+        let place = if reverse { extents.along - 1 - step } else { step };
         let elements = slice(place);
         let now = match running {
             None => elements,
             Some(before) => body(before.into_iter().zip(elements).flat_map(|(before, element)| [before, element]).collect())?,
         };
         for (result, tile) in results.iter_mut().zip(&now) {
-            write_slice(result, tile.lanes(), around, place..place + 1);
+            write_slice(result, tile.lanes(), extents, place..place + 1);
         }
         running = Some(now);
     }
@@ -100,20 +100,20 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>)
 
 /// A scan in another order that associativity permits (Hillis-Steele): each element is combined with the one at distance 1, then 2,
 /// then 4, and so on.
-pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
-    let around = Around::new(&operands[0].shape, dim);
+pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
+    let extents = AxisExtents::new(&operands[0].shape, dim);
     let mut all: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
     let mut distance = 1;
-    while distance < around.along {
-        let (low, high) = (0..around.along - distance, distance..around.along);
+    while distance < extents.along {
+        let (low, high) = (0..extents.along - distance, distance..extents.along);
         let (before, elements) = if reverse { (high, low) } else { (low, high) };
         let sides = [before, elements.clone()];
         let arguments = all.iter().zip(operands).flat_map(|(lanes, tile)| {
-            let side = |places: &std::ops::Range<usize>| flat(tile.elem, around.pick(lanes, places.clone()));
+            let side = |places: &std::ops::Range<usize>| flat(tile.elem, extents.pick(lanes, places.clone()));
             sides.each_ref().map(side)
         });
         let now = body(arguments.collect())?;
-        all.iter_mut().zip(&now).for_each(|(lanes, tile)| write_slice(lanes, tile.lanes(), around, elements.clone()));
+        all.iter_mut().zip(&now).for_each(|(lanes, tile)| write_slice(lanes, tile.lanes(), extents, elements.clone()));
         distance *= 2;
     }
     Ok(all.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
@@ -121,11 +121,11 @@ pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, bod
 
 /// Returns the sum of magnitudes of each line along the dimension; zero for non-float types.
 pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
-    let around = Around::new(&tile.shape, dim);
-    let mut accumulators = vec![0.0; around.outer * around.inner];
+    let extents = AxisExtents::new(&tile.shape, dim);
+    let mut accumulators = vec![0.0; extents.outer * extents.inner];
     let Some(scalar) = tile.elem.scalar().filter(|scalar| scalar.is_float()) else { return accumulators };
     for (at, bits) in tile.lanes().iter().enumerate() {
-        let line = at / (around.along * around.inner) * around.inner + at % around.inner;
+        let line = at / (extents.along * extents.inner) * extents.inner + at % extents.inner;
         let value = numerics::float::decode(scalar, bits).abs();
         accumulators[line] += if value.is_finite() { value } else { 0.0 };
     }
@@ -133,16 +133,16 @@ pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
 }
 
 /// Writes the runs of elements at the given positions along the dimension.
-fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, places: std::ops::Range<usize>) {
-    fn copy<W: Word>(to: &mut [W], from: &Lanes, around: Around, places: std::ops::Range<usize>) {
+fn write_slice(to: &mut Lanes, from: &Lanes, extents: AxisExtents, places: std::ops::Range<usize>) {
+    fn copy<W: Word>(to: &mut [W], from: &Lanes, extents: AxisExtents, places: std::ops::Range<usize>) {
         let from = W::of(from).expect("a body's results have the types of its operands");
-        let run = places.len() * around.inner;
-        for block in 0..around.outer {
-            let start = (block * around.along + places.start) * around.inner;
+        let run = places.len() * extents.inner;
+        for block in 0..extents.outer {
+            let start = (block * extents.along + places.start) * extents.inner;
             to[start..start + run].copy_from_slice(&from[block * run..][..run]);
         }
     }
-    each_lanes!(to, words => copy(words, from, around, places));
+    each_lanes!(to, words => copy(words, from, extents, places));
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
             let all = (0..3).flat_map(|outer| [(outer, 0), (outer, 1)]);
             all.map(|at| if reverse { composed(&mut line(at).rev()) } else { composed(&mut line(at)) }).collect()
         };
-        let reduced = reduce(&operands, 1, Pairs::Neighbours, compose).unwrap();
+        let reduced = reduce(&operands, 1, Pairing::Neighbours, compose).unwrap();
         for (i, tile) in reduced.iter().enumerate() {
             assert_eq!(tile.shape[..], [3, 2]);
             assert_eq!(values(tile), lines(0..8, false).iter().map(|pair| pair[i]).collect::<Vec<u64>>());

@@ -20,7 +20,7 @@ fn extents(a: &Tile, b: &Tile) -> Extents {
     Extents { batch, m: a.shape[rank - 2] as usize, k: a.shape[rank - 1] as usize, n: b.shape[rank - 1] as usize }
 }
 
-/// An element type in which products are accumulated.
+/// A type in which an MMA accumulates.
 trait Term: Copy {
     fn add_product(self, a: Self, b: Self) -> Self;
 }
@@ -135,13 +135,13 @@ fn doubles(x: &Tile) -> Vec<f64> {
 fn widened(x: &Tile, to: Scalar) -> Lanes {
     match x.carrier() == to {
         true => x.lanes().clone(),
-        false => Convert::FToF { rounding: Rounding::NearestEven }.along(x.carrier(), to, x.lanes()),
+        false => Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(x.carrier(), to, x.lanes()),
     }
 }
 
 /// Converts f32 or f64 words to the accumulator's type, with canonical NaNs.
 fn narrowed(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
-    let lanes = Convert::FToF { rounding: Rounding::NearestEven }.along(from, acc.carrier(), &words);
+    let lanes = Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(from, acc.carrier(), &words);
     Tile::new(acc.shape.clone(), acc.elem, lanes)
 }
 
@@ -170,7 +170,7 @@ fn integers(x: &Tile, signedness: Signedness) -> Vec<i32> {
 }
 
 /// Unpacks bytes into 4-bit floats that are neighbours along `dim`. The lower half of a byte comes first.
-fn halves(bytes: &Tile, dim: usize) -> Tile {
+fn unpack_f4(bytes: &Tile, dim: usize) -> Tile {
     let beyond = core_dialect::tile::element_count(&bytes.shape[dim + 1..]);
     let data: Vec<u8> = bytes.lanes().iter().map(|bits| bits as u8).collect();
     let both = |line: &[u8]| [0, 4].map(|from| line.iter().map(|byte| byte >> from & 15).collect::<Vec<u8>>()).concat();
@@ -184,7 +184,7 @@ fn halves(bytes: &Tile, dim: usize) -> Tile {
 pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale: &Tile) -> Tile {
     if a.carrier() == Scalar::I8 {
         let rank = a.shape.len();
-        return scaled_mma(&halves(a, rank - 1), &halves(b, rank - 2), acc, a_scale, b_scale);
+        return scaled_mma(&unpack_f4(a, rank - 1), &unpack_f4(b, rank - 2), acc, a_scale, b_scale);
     }
     let extents = extents(a, b);
     let Extents { batch, m, n, k } = extents;

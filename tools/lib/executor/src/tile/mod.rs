@@ -102,7 +102,7 @@ fn widest<const N: usize>(tiles: [&Tile; N]) -> &Tile {
 }
 
 pub(crate) fn unary(op: Unary, x: &Tile) -> Tile {
-    x.like(x.elem, op.along(x.carrier(), &x.lanes))
+    x.like(x.elem, op.eval_lanes(x.carrier(), &x.lanes))
 }
 
 pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
@@ -112,27 +112,27 @@ pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
         // The exponent may have any integer type and is signed.
         Binary::PowI if b.carrier() != Scalar::I64 => {
             let extend = Convert::ExtI { signedness: numerics::arith::Signedness::Signed };
-            Cow::Owned(extend.along(b.carrier(), Scalar::I64, &b.repeated(n)))
+            Cow::Owned(extend.eval_lanes(b.carrier(), Scalar::I64, &b.repeated(n)))
         }
         _ => b.repeated(n),
     };
-    wide.like(a.elem, op.along(a.carrier(), &a.repeated(n), &right))
+    wide.like(a.elem, op.eval_lanes(a.carrier(), &a.repeated(n), &right))
 }
 
 pub(crate) fn fma(op: Fma, a: &Tile, b: &Tile, c: &Tile) -> Tile {
     let wide = widest([a, b, c]);
     let n = wide.count();
-    wide.like(a.elem, op.along(a.carrier(), &a.repeated(n), &b.repeated(n), &c.repeated(n)))
+    wide.like(a.elem, op.eval_lanes(a.carrier(), &a.repeated(n), &b.repeated(n), &c.repeated(n)))
 }
 
 pub(crate) fn compare(op: Compare, a: &Tile, b: &Tile) -> Tile {
     let wide = widest([a, b]);
     let n = wide.count();
-    wide.like(Elem::Scalar(Scalar::I1), op.along(a.carrier(), &a.repeated(n), &b.repeated(n)))
+    wide.like(Elem::Scalar(Scalar::I1), op.eval_lanes(a.carrier(), &a.repeated(n), &b.repeated(n)))
 }
 
 pub(crate) fn convert(op: Convert, to: Scalar, x: &Tile) -> Tile {
-    x.like(Elem::Scalar(to), op.along(x.carrier(), to, &x.lanes))
+    x.like(Elem::Scalar(to), op.eval_lanes(x.carrier(), to, &x.lanes))
 }
 
 pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {

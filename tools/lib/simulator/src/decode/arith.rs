@@ -1,7 +1,7 @@
 //! Integer and logic instructions, moves and selections.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
@@ -76,7 +76,7 @@ macro_rules! int1 {
 
 impl Builder<'_> {
     /// Decodes an element-wise instruction. Returns `None` for other instructions.
-    pub(super) fn arithmetic(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_elementwise(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         match &*instruction.opcode {
             "mov" => return self.mov(instruction).map(Some),
             "selp" => return self.select(instruction).map(Some),
@@ -87,7 +87,7 @@ impl Builder<'_> {
         }
         let Some(ty) = instruction.types().next() else { return Ok(None) };
         let floating = ty.is_float() || matches!(ty, Type::F16x2 | Type::Bf16x2 | Type::F32x2);
-        let f = if floating { super::float::function(instruction)? } else { integer(instruction, ty)? };
+        let f = if floating { super::float::float_function(instruction)? } else { integer_function(instruction, ty)? };
         let Some((f, arity)) = f else { return Ok(None) };
         let bits = instruction.types().next_back().unwrap_or(ty).bits();
         let mut src = [0; 4];
@@ -100,12 +100,12 @@ impl Builder<'_> {
             };
             *slot = self.source(instruction, index + 1, bits)?;
         }
-        let parts = instruction.opcode == "prmt";
-        Ok(Some(Op::Lane { f, dst: self.result(instruction, 0)?, src, parts }))
+        let selects_bytes = instruction.opcode == "prmt";
+        Ok(Some(Op::Elementwise { f, dst: self.result(instruction, 0)?, src, selects_bytes }))
     }
 
     fn mov(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &[])?;
+        check_modifiers(instruction, &[])?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it needs a type")) };
         let (to, from) = (self.operand(instruction, 0)?, self.operand(instruction, 1)?);
         if ty == Type::B128 {
@@ -146,14 +146,14 @@ impl Builder<'_> {
     }
 
     fn select(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &[])?;
+        check_modifiers(instruction, &[])?;
         let bits = instruction.types().next().map_or(64, Type::bits);
         let (yes, no) = (self.source(instruction, 1, bits)?, self.source(instruction, 2, bits)?);
         Ok(Op::Select { dst: self.result(instruction, 0)?, yes, no, predicate: self.source(instruction, 3, 1)? })
     }
 
     fn cvta(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &["to"])?;
+        check_modifiers(instruction, &["to"])?;
         let base = match instruction.space() {
             Some(ptx::Space::Shared | ptx::Space::SharedCta | ptx::Space::SharedCluster) => super::SHARED_BASE,
             Some(ptx::Space::Local) => super::LOCAL_BASE,
@@ -163,18 +163,18 @@ impl Builder<'_> {
         };
         let base = if instruction.has("to") { base.wrapping_neg() } else { base };
         let src = self.source(instruction, 1, 64)?;
-        Ok(Op::Lane {
+        Ok(Op::Elementwise {
             f: map1(move |a| a.wrapping_add(base)),
             dst: self.result(instruction, 0)?,
             src: [src, 0, 0, 0],
-            parts: false,
+            selects_bytes: false,
         })
     }
 }
 
 /// Returns an integer or bit function with its number of sources.
-fn integer(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
-    let words = |known: &[&str]| only(instruction, known);
+fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
+    let words = |known: &[&str]| check_modifiers(instruction, known);
     let has = |word: &str| instruction.has(word);
     let f = match &*instruction.opcode {
         "add" => (add(instruction, ty)?, 2),

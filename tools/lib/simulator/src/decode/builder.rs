@@ -217,7 +217,7 @@ impl<'m> Builder<'m> {
     // Scopes and declarations.
 
     /// Opens a scope and declares its labels, so that branches can refer forward.
-    pub(super) fn enter(&mut self, statements: &[Statement]) {
+    pub(super) fn open_scope(&mut self, statements: &[Statement]) {
         let mut scope = Scope::default();
         for statement in statements {
             if let Statement::Label { name, .. } = statement {
@@ -227,7 +227,7 @@ impl<'m> Builder<'m> {
         }
         self.scopes.push(scope);
     }
-    pub(super) fn leave(&mut self) {
+    pub(super) fn close_scope(&mut self) {
         self.scopes.pop();
     }
     fn scope(&mut self) -> &mut Scope {
@@ -278,7 +278,7 @@ impl<'m> Builder<'m> {
                 self.bind(&variable.name, Binding::Shared { address });
                 return Ok(());
             }
-            ptx::Space::Local => self.local(bytes, align).ok_or_else(too_large)?,
+            ptx::Space::Local => self.allocate_local(bytes, align).ok_or_else(too_large)?,
             ptx::Space::Global | ptx::Space::Const => {
                 let end = self.globals.last().map_or(GLOBALS_BASE, |last| last.address + last.data.len() as u64);
                 let address = (end + 64).next_multiple_of(align.max(16));
@@ -290,7 +290,7 @@ impl<'m> Builder<'m> {
                 address
             }
             ptx::Space::Param if !variable.dims.is_empty() => {
-                let address = self.local(bytes, align).ok_or_else(too_large)?;
+                let address = self.allocate_local(bytes, align).ok_or_else(too_large)?;
                 self.bind(&variable.name, Binding::Bytes(ByteArray { address, bytes }));
                 return Ok(());
             }
@@ -305,7 +305,7 @@ impl<'m> Builder<'m> {
         Ok(())
     }
     /// Allocates local memory for a variable. Returns `None` above the limit.
-    fn local(&mut self, bytes: u64, align: u64) -> Option<u64> {
+    fn allocate_local(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let address = self.local_bytes.next_multiple_of(align);
         self.local_bytes = address + bytes;
         (self.local_bytes <= LOCAL_LIMIT).then_some(address)
@@ -352,7 +352,7 @@ impl<'m> Builder<'m> {
         self.labels.push((name.to_owned(), None));
         self.labels.len() as u32 - 1
     }
-    pub(super) fn place(&mut self, label: u32) {
+    pub(super) fn place_new_label(&mut self, label: u32) {
         self.labels[label as usize].1 = Some(self.code.len() as u32);
     }
     /// Returns the target of `ret` in an inlined function.
@@ -394,15 +394,15 @@ impl<'m> Builder<'m> {
         slot
     }
 
-    /// Binds a function's parameter to the caller's array. No copy is needed: parameters are read-only, and results are read after
-    /// the call.
+    /// Binds a function's parameter or result to the caller's array. No copy is needed: the function only reads parameters, and the
+    /// caller reads results after the call.
     pub(super) fn declare_byte_array(&mut self, name: &str, array: ByteArray) {
         self.bind(name, Binding::Bytes(array));
     }
 
     // Name lookup.
 
-    fn find(&mut self, name: &str) -> Option<Binding> {
+    fn look_up(&mut self, name: &str) -> Option<Binding> {
         let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let number = name[digits..].parse::<u32>().ok();
         for index in (0..self.scopes.len()).rev() {
@@ -423,33 +423,33 @@ impl<'m> Builder<'m> {
         Fault::new("SIM002", format!("'{name}' is not declared"))
     }
     pub(super) fn label(&mut self, name: &str) -> Result<u32> {
-        match self.find(name) {
+        match self.look_up(name) {
             Some(Binding::Label(label)) => Ok(label),
             _ => Err(Self::undeclared(name)),
         }
     }
     pub(super) fn targets(&mut self, name: &str) -> Result<Vec<u32>> {
-        match self.find(name) {
+        match self.look_up(name) {
             Some(Binding::Targets(targets)) => Ok(targets),
             _ => Err(Self::undeclared(name)),
         }
     }
     fn variable(&mut self, name: &str) -> Result<u64> {
-        match self.find(name) {
+        match self.look_up(name) {
             Some(Binding::Variable { address } | Binding::Shared { address }) => Ok(address),
             _ => Err(Self::undeclared(name)),
         }
     }
     /// Returns the register of a call argument or result.
     pub(super) fn argument(&mut self, name: &str) -> Option<RegSlot> {
-        match self.find(name) {
+        match self.look_up(name) {
             Some(Binding::Argument { slot }) => Some(slot),
             _ => None,
         }
     }
     /// Returns the byte array of a call argument or result.
     pub(super) fn byte_array(&mut self, name: &str) -> Option<ByteArray> {
-        match self.find(name) {
+        match self.look_up(name) {
             Some(Binding::Bytes(array)) => Some(array),
             _ => None,
         }
@@ -492,7 +492,7 @@ impl<'m> Builder<'m> {
         self.constants.insert(value, slot);
         slot
     }
-    fn special(&mut self, special: Special) -> RegSlot {
+    fn special_slot(&mut self, special: Special) -> RegSlot {
         if let Some(&slot) = self.specials.get(&special) {
             return slot;
         }
@@ -501,8 +501,8 @@ impl<'m> Builder<'m> {
         slot
     }
 
-    fn shared(&mut self, address: u64) -> RegSlot {
-        self.special(Special::SharedAddress(address as u32))
+    fn shared_address(&mut self, address: u64) -> RegSlot {
+        self.special_slot(Special::SharedAddress(address as u32))
     }
 
     // Operands.
@@ -519,9 +519,9 @@ impl<'m> Builder<'m> {
     pub(super) fn value(&mut self, operand: &Operand, bits: u32) -> Result<RegSlot> {
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         match operand {
-            Operand::Name(name) => self.named(name),
-            Operand::Offset { name, offset } => match self.find(name) {
-                Some(Binding::Shared { address }) => Ok(self.shared(address.wrapping_add_signed(*offset))),
+            Operand::Name(name) => self.slot_of_name(name),
+            Operand::Offset { name, offset } => match self.look_up(name) {
+                Some(Binding::Shared { address }) => Ok(self.shared_address(address.wrapping_add_signed(*offset))),
                 _ => {
                     let address = self.variable(name)?.wrapping_add_signed(*offset);
                     Ok(self.constant(address))
@@ -533,24 +533,24 @@ impl<'m> Builder<'m> {
             Operand::F64(value) if bits == 32 => Ok(self.constant(u64::from((f64::from_bits(*value) as f32).to_bits()))),
             Operand::F64(value) => Ok(self.constant(*value)),
             Operand::Not(name) => {
-                let src = self.named(name)?;
+                let src = self.slot_of_name(name)?;
                 let dst = self.temporary();
                 let guard = self.guard.take();
-                self.emit(Op::Lane { f: map1(|a| a ^ 1), dst, src: [src, 0, 0, 0], parts: false });
+                self.emit(Op::Elementwise { f: map1(|a| a ^ 1), dst, src: [src, 0, 0, 0], selects_bytes: false });
                 self.guard = guard;
                 Ok(dst)
             }
             _ => Err(Fault::new("SIM002", "the operand must be a register or a number")),
         }
     }
-    fn named(&mut self, name: &str) -> Result<RegSlot> {
+    fn slot_of_name(&mut self, name: &str) -> Result<RegSlot> {
         if let Some(special) = special_register(name) {
-            return Ok(self.special(special));
+            return Ok(self.special_slot(special));
         }
-        match self.find(name) {
+        match self.look_up(name) {
             Some(Binding::Register { slot, .. } | Binding::Argument { slot }) => Ok(slot),
             Some(Binding::Variable { address }) => Ok(self.constant(address)),
-            Some(Binding::Shared { address }) => Ok(self.shared(address)),
+            Some(Binding::Shared { address }) => Ok(self.shared_address(address)),
             _ => Err(Self::undeclared(name)),
         }
     }
@@ -560,7 +560,7 @@ impl<'m> Builder<'m> {
         if name == "_" {
             return Ok((self.register(Type::B128), 64));
         }
-        match self.find(name) {
+        match self.look_up(name) {
             Some(Binding::Register { slot, ty }) => Ok((slot, ty.bits())),
             _ => Err(Self::undeclared(name)),
         }
@@ -595,14 +595,14 @@ impl<'m> Builder<'m> {
         let Operand::Address(address) = operand else {
             return Err(Fault::new("SIM002", format!("'{}' needs an address", instruction.full_name())));
         };
-        if !address.more.is_empty() {
+        if !address.trailing_operands.is_empty() {
             return Err(unsupported(instruction, "coordinates in this address"));
         }
         self.plain_address(address)
     }
     pub(super) fn plain_address(&mut self, address: &ptx::Address) -> Result<Address> {
         let base = match &address.base {
-            Some(name) => self.named(name)?,
+            Some(name) => self.slot_of_name(name)?,
             None => 0,
         };
         Ok(Address { base, offset: address.offset })
@@ -611,7 +611,7 @@ impl<'m> Builder<'m> {
     // Instructions.
 
     /// Begins an instruction: sets its line, its guard and its name for the statistics.
-    pub(super) fn start(&mut self, instruction: &Instruction) -> Result<()> {
+    pub(super) fn begin_instruction(&mut self, instruction: &Instruction) -> Result<()> {
         self.line = instruction.line.0;
         let name = instruction.full_name();
         self.name = match self.name_index.get(&name) {
@@ -625,11 +625,11 @@ impl<'m> Builder<'m> {
         };
         self.guard = None;
         if let Some(guard) = &instruction.guard {
-            self.guard = Some((self.named(&guard.register)?, guard.negated));
+            self.guard = Some((self.slot_of_name(&guard.register)?, guard.negated));
         }
         Ok(())
     }
-    pub(super) fn guard_none(&mut self) {
+    pub(super) fn clear_guard(&mut self) {
         self.guard = None;
     }
     pub(super) fn emit(&mut self, op: Op) {

@@ -1,12 +1,12 @@
 //! Decodes asynchronous copies and mbarrier instructions.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Modifier, Operand, Type};
 
-const HINTS: &[&str] = &[
+const MODIFIERS: &[&str] = &[
     "async",
     "bulk",
     "tensor",
@@ -46,12 +46,12 @@ const HINTS: &[&str] = &[
 ];
 
 impl Builder<'_> {
-    pub(super) fn asynchronous(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_async(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "cp" => self.copy_instruction(instruction)?,
             "mbarrier" => self.mbarrier(instruction)?,
             "mapa" => {
-                only(instruction, &[])?;
+                check_modifiers(instruction, &[])?;
                 Op::MapToCta {
                     dst: self.result(instruction, 0)?,
                     address: self.source(instruction, 1, 32)?,
@@ -65,27 +65,31 @@ impl Builder<'_> {
 
     fn copy_instruction(&mut self, instruction: &Instruction) -> Result<Op> {
         if instruction.has("mbarrier") {
-            only(instruction, &["async", "mbarrier", "arrive", "noinc"])?;
+            check_modifiers(instruction, &["async", "mbarrier", "arrive", "noinc"])?;
             let address = self.address(instruction, 0)?;
             return Ok(Op::CopyArrive { address, increment: !instruction.has("noinc") });
         }
         if instruction.has("prefetch") {
             return Ok(Op::Nothing);
         }
-        only(instruction, HINTS)?;
+        check_modifiers(instruction, MODIFIERS)?;
         let bulk = instruction.has("bulk");
         if instruction.has("commit_group") {
             return Ok(if bulk { Op::BulkCommit } else { Op::CopyCommit });
         }
         if instruction.has("wait_all") {
-            return Ok(Op::CopyWait { left: None });
+            return Ok(Op::CopyWait { max_open: None });
         }
         if instruction.has("wait_group") {
-            let Operand::Integer(left) = self.operand(instruction, 0)? else {
+            let Operand::Integer(max_open) = self.operand(instruction, 0)? else {
                 return Err(unsupported(instruction, "it needs a number"));
             };
-            let left = (*left).clamp(0, 1 << 20) as u32;
-            return Ok(if bulk { Op::BulkWait { left, read: instruction.has("read") } } else { Op::CopyWait { left: Some(left) } });
+            let max_open = (*max_open).clamp(0, 1 << 20) as u32;
+            return Ok(if bulk {
+                Op::BulkWait { max_open, read: instruction.has("read") }
+            } else {
+                Op::CopyWait { max_open: Some(max_open) }
+            });
         }
         if bulk { self.bulk(instruction) } else { self.plain_copy(instruction) }
     }
@@ -97,8 +101,8 @@ impl Builder<'_> {
             return Err(unsupported(instruction, "a size other than 4, 8 and 16"));
         };
         let last = instruction.operands.len() - usize::from(instruction.has("L2::cache_hint"));
-        let read = if last > 3 { Some(self.source(instruction, 3, 32)?) } else { None };
-        Ok(Op::CopyAsync { bytes: *bytes as u32, to, from, read })
+        let src_size = if last > 3 { Some(self.source(instruction, 3, 32)?) } else { None };
+        Ok(Op::CopyAsync { bytes: *bytes as u32, to, from, src_size })
     }
 
     fn bulk(&mut self, instruction: &Instruction) -> Result<Op> {
@@ -163,17 +167,17 @@ impl Builder<'_> {
         let Operand::Address(address) = self.operand(instruction, index)? else {
             return Err(unsupported(instruction, "it needs a tensor map"));
         };
-        let [Operand::Vector(coordinates)] = &*address.more else {
+        let [Operand::Vector(coordinates)] = &*address.trailing_operands else {
             return Err(unsupported(instruction, "these coordinates"));
         };
-        let map = self.plain_address(&ptx::Address { more: Vec::new(), ..address.clone() })?;
+        let map = self.plain_address(&ptx::Address { trailing_operands: Vec::new(), ..address.clone() })?;
         (op.map, op.map_offset) = (map.base, map.offset);
         op.coordinates = coordinates.iter().map(|coordinate| self.value(coordinate, 32)).collect::<Result<_>>()?;
         Ok(())
     }
 
     fn mbarrier(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(
+        check_modifiers(
             instruction,
             &[
                 "init",

@@ -1,7 +1,7 @@
 //! Arithmetic with the carry flag: `.cc` writes it; `addc`, `subc` and `madc` read it. The flag is an additional register.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Fault;
 use crate::lanes::{LaneFn, map4};
 use crate::program::Op;
@@ -11,7 +11,7 @@ type Result<T> = std::result::Result<T, Box<Fault>>;
 
 impl Builder<'_> {
     /// Decodes an instruction that accesses the carry flag. Returns `None` for other instructions.
-    pub(super) fn with_carry(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_carry(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         let (name, reads) = match &*instruction.opcode {
             "addc" => ("add", true),
             "subc" => ("sub", true),
@@ -19,7 +19,7 @@ impl Builder<'_> {
             name @ ("add" | "sub" | "mad") if instruction.has("cc") => (name, false),
             _ => return Ok(None),
         };
-        only(instruction, &["lo", "hi", "cc"])?;
+        check_modifiers(instruction, &["lo", "hi", "cc"])?;
         let ty = instruction.types().next().filter(|ty| matches!(ty, Type::U32 | Type::S32 | Type::B32 | Type::U64 | Type::S64));
         let Some(ty) = ty else { return Err(unsupported(instruction, "its type")) };
         let bits = ty.bits();
@@ -32,17 +32,18 @@ impl Builder<'_> {
         if reads {
             src[3] = flag;
         }
-        let form = match (name, instruction.has("hi")) {
-            ("add", _) => Form::Add,
-            ("sub", _) => Form::Sub,
-            (_, true) => Form::High { signed: matches!(ty, Type::S32 | Type::S64) },
-            _ => Form::Low,
+        let op = match (name, instruction.has("hi")) {
+            ("add", _) => CarryOp::Add,
+            ("sub", _) => CarryOp::Sub,
+            (_, true) => CarryOp::High { signed: matches!(ty, Type::S32 | Type::S64) },
+            _ => CarryOp::Low,
         };
-        let value = Op::Lane { f: part(form, bits, false), dst: self.result(instruction, 0)?, src, parts: false };
+        let value =
+            Op::Elementwise { f: carry_function(op, bits, false), dst: self.result(instruction, 0)?, src, selects_bytes: false };
         if instruction.has("cc") {
             // The destination may be a source, so the flag is computed first and assigned last.
             let next = self.temporary();
-            self.emit(Op::Lane { f: part(form, bits, true), dst: next, src, parts: false });
+            self.emit(Op::Elementwise { f: carry_function(op, bits, true), dst: next, src, selects_bytes: false });
             self.emit(value);
             return Ok(Some(Op::Move { dst: flag, src: next }));
         }
@@ -51,30 +52,30 @@ impl Builder<'_> {
 }
 
 #[derive(Clone, Copy)]
-enum Form {
+enum CarryOp {
     Add,
     Sub,
     Low,
     High { signed: bool },
 }
 
-/// Returns the value or the carry (for a difference, the borrow) of an operation on `bits` bits.
-fn part(form: Form, bits: u32, carry: bool) -> LaneFn {
+/// Returns the function that computes the result of an operation on `bits` bits, or with `carry` its carry (for `sub`, the borrow).
+fn carry_function(op: CarryOp, bits: u32, carry: bool) -> LaneFn {
     let mask = u64::MAX >> (64 - bits);
     map4(move |a, b, c, flag| {
         let (a, b) = (a & mask, b & mask);
-        let wide = match form {
-            Form::Add => u128::from(a) + u128::from(b) + u128::from(flag),
-            Form::Sub => u128::from(a).wrapping_sub(u128::from(b)).wrapping_sub(u128::from(flag)),
-            Form::Low => (u128::from(a) * u128::from(b) & u128::from(mask)) + u128::from(c & mask) + u128::from(flag),
-            Form::High { signed } => u128::from(high(a, b, bits, signed)) + u128::from(c & mask) + u128::from(flag),
+        let wide = match op {
+            CarryOp::Add => u128::from(a) + u128::from(b) + u128::from(flag),
+            CarryOp::Sub => u128::from(a).wrapping_sub(u128::from(b)).wrapping_sub(u128::from(flag)),
+            CarryOp::Low => (u128::from(a) * u128::from(b) & u128::from(mask)) + u128::from(c & mask) + u128::from(flag),
+            CarryOp::High { signed } => u128::from(high_half(a, b, bits, signed)) + u128::from(c & mask) + u128::from(flag),
         };
         if carry { (wide >> bits) as u64 & 1 } else { wide as u64 & mask }
     })
 }
 
 /// Returns the upper half of a product.
-fn high(a: u64, b: u64, bits: u32, signed: bool) -> u64 {
+fn high_half(a: u64, b: u64, bits: u32, signed: bool) -> u64 {
     let mask = u64::MAX >> (64 - bits);
     if signed {
         let extend = |value: u64| i128::from(((value << (64 - bits)) as i64) >> (64 - bits));
@@ -100,17 +101,20 @@ mod tests {
     fn a_wide_product_is_computed_from_halves() {
         for (a, b, c) in [(u32::MAX, u32::MAX, u32::MAX), (7, 9, 1), (0x8000_0001, 2, 0xffff_fffe)] {
             let [a, b, c] = [a, b, c].map(u64::from);
-            let low = eval(&part(Form::Low, 32, false), [a, b, c, 0]);
-            let flag = eval(&part(Form::Low, 32, true), [a, b, c, 0]);
-            let high = eval(&part(Form::High { signed: false }, 32, false), [a, b, 0, flag]);
+            let low = eval(&carry_function(CarryOp::Low, 32, false), [a, b, c, 0]);
+            let flag = eval(&carry_function(CarryOp::Low, 32, true), [a, b, c, 0]);
+            let high = eval(&carry_function(CarryOp::High { signed: false }, 32, false), [a, b, 0, flag]);
             assert_eq!(high << 32 | low, a * b + c);
         }
     }
 
     #[test]
     fn a_borrow_propagates() {
-        let (low, flag) = (eval(&part(Form::Sub, 32, false), [0, 1, 0, 0]), eval(&part(Form::Sub, 32, true), [0, 1, 0, 0]));
+        let (low, flag) = (
+            eval(&carry_function(CarryOp::Sub, 32, false), [0, 1, 0, 0]),
+            eval(&carry_function(CarryOp::Sub, 32, true), [0, 1, 0, 0]),
+        );
         assert_eq!((low, flag), (0xffff_ffff, 1));
-        assert_eq!(eval(&part(Form::Sub, 32, false), [5, 2, 0, flag]), 2);
+        assert_eq!(eval(&carry_function(CarryOp::Sub, 32, false), [5, 2, 0, flag]), 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::float::scalar;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::lanes::map3;
 use crate::program::Op;
@@ -15,7 +15,7 @@ const COMPARISONS: &[&str] =
 const COMBINATIONS: &[&str] = &["and", "or", "xor"];
 
 /// Evaluates a comparison for an ordering. `None` means unordered.
-fn holds(comparison: &str, order: Option<Ordering>) -> bool {
+fn comparison_holds(comparison: &str, order: Option<Ordering>) -> bool {
     let Some(order) = order else { return matches!(comparison, "ne" | "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "nan") };
     match comparison {
         "eq" | "equ" => order.is_eq(),
@@ -32,7 +32,8 @@ fn holds(comparison: &str, order: Option<Ordering>) -> bool {
 /// Returns the truth table of a comparison: bits 0 to 3 for less, equal, greater and unordered.
 fn truth_table(comparison: &str, float: bool) -> u32 {
     let cases = [Some(Ordering::Less), Some(Ordering::Equal), Some(Ordering::Greater), None];
-    let table = cases.iter().enumerate().fold(0, |table, (bit, &order)| table | u32::from(holds(comparison, order)) << bit);
+    let table =
+        cases.iter().enumerate().fold(0, |table, (bit, &order)| table | u32::from(comparison_holds(comparison, order)) << bit);
     // A float `ne` is an ordered comparison.
     if float && comparison == "ne" { table & 7 } else { table }
 }
@@ -40,7 +41,7 @@ fn truth_table(comparison: &str, float: bool) -> u32 {
 impl Builder<'_> {
     pub(super) fn compare(&mut self, instruction: &Instruction) -> Result<Op> {
         let known: Vec<&str> = COMPARISONS.iter().chain(COMBINATIONS).chain(&["ftz"]).copied().collect();
-        only(instruction, &known)?;
+        check_modifiers(instruction, &known)?;
         let comparison = COMPARISONS.iter().find(|word| instruction.has(word));
         let Some(comparison) = comparison else { return Err(unsupported(instruction, "it has no comparison")) };
         let Some(ty) = instruction.types().next_back() else { return Err(unsupported(instruction, "it has no type")) };
@@ -48,7 +49,7 @@ impl Builder<'_> {
         let float = scalar(ty).is_some();
         let combination = COMBINATIONS.iter().find(|word| instruction.has(word)).copied();
         let table = truth_table(comparison, float);
-        let order = order_of(instruction, ty)?;
+        let order = classifier(instruction, ty)?;
         let (a, b) = (self.source(instruction, 1, ty.bits())?, self.source(instruction, 2, ty.bits())?);
         let c = if combination.is_some() { self.source(instruction, 3, 1)? } else { 0 };
         let combine = move |x: bool, c: u64| match combination {
@@ -66,29 +67,29 @@ impl Builder<'_> {
                 _ => return Err(unsupported(instruction, "this result type")),
             };
             let f = map3(move |a, b, c| if combine(table >> order(a, b) & 1 == 1, c) { yes } else { 0 });
-            return Ok(Op::Lane { f, dst: self.result(instruction, 0)?, src, parts: false });
+            return Ok(Op::Elementwise { f, dst: self.result(instruction, 0)?, src, selects_bytes: false });
         }
         if let Operand::Pair(first, second) = self.operand(instruction, 0)? {
             let (first, second) = (self.destination(first)?.0, self.destination(second)?.0);
             let holds_bit = self.temporary();
             let f = map3(move |a, b, c| combine(table >> order(a, b) & 1 == 1, c).into());
-            self.emit(Op::Lane { f, dst: holds_bit, src, parts: false });
+            self.emit(Op::Elementwise { f, dst: holds_bit, src, selects_bytes: false });
             let f = map3(move |a, b, c| combine(table >> order(a, b) & 1 == 0, c).into());
-            self.emit(Op::Lane { f, dst: second, src, parts: false });
+            self.emit(Op::Elementwise { f, dst: second, src, selects_bytes: false });
             return Ok(Op::Move { dst: first, src: holds_bit });
         }
         let dst = self.result(instruction, 0)?;
         let f = if combination.is_none() {
-            fast(ty, table).unwrap_or_else(|| map3(move |a, b, _| u64::from(table >> order(a, b) & 1)))
+            specialised(ty, table).unwrap_or_else(|| map3(move |a, b, _| u64::from(table >> order(a, b) & 1)))
         } else {
             map3(move |a, b, c| combine(table >> order(a, b) & 1 == 1, c).into())
         };
-        Ok(Op::Lane { f, dst, src, parts: false })
+        Ok(Op::Elementwise { f, dst, src, selects_bytes: false })
     }
 }
 
 /// Returns specialised functions for the comparisons that are frequent in loops and bounds checks.
-fn fast(ty: Type, table: u32) -> Option<crate::lanes::LaneFn> {
+fn specialised(ty: Type, table: u32) -> Option<crate::lanes::LaneFn> {
     use crate::lanes::map2;
     Some(match (ty, table & 7) {
         (Type::U32 | Type::B32 | Type::U64 | Type::B64, 0b010) => map2(|a, b| (a == b).into()),
@@ -102,7 +103,7 @@ fn fast(ty: Type, table: u32) -> Option<crate::lanes::LaneFn> {
 }
 
 /// Returns the function that classifies operands: 0 less, 1 equal, 2 greater, 3 unordered.
-fn order_of(instruction: &Instruction, ty: Type) -> Result<fn(u64, u64) -> u32> {
+fn classifier(instruction: &Instruction, ty: Type) -> Result<fn(u64, u64) -> u32> {
     fn case<T: PartialOrd>(a: T, b: T) -> u32 {
         a.partial_cmp(&b).map_or(3, |order| (order as i8 + 1) as u32)
     }

@@ -1,36 +1,36 @@
 //! Decodes branches, calls, and collective instructions of a warp.
 
 use super::builder::{Builder, ByteArray};
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
 /// A call argument or result on the caller's side.
-enum Passed {
+enum CallValue {
     Value(RegSlot),
     Bytes(ByteArray),
 }
 
 impl Builder<'_> {
-    pub(super) fn control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "bra" => {
-                only(instruction, &["uni"])?;
+                check_modifiers(instruction, &["uni"])?;
                 let Operand::Name(name) = self.operand(instruction, 0)? else {
                     return Err(unsupported(instruction, "this target"));
                 };
                 Op::Branch { target: self.label(name)? }
             }
             "brx" => {
-                only(instruction, &["idx", "uni"])?;
+                check_modifiers(instruction, &["idx", "uni"])?;
                 let Operand::Name(name) = self.operand(instruction, 1)? else {
                     return Err(unsupported(instruction, "this target list"));
                 };
                 Op::BranchIndirect { index: self.source(instruction, 0, 32)?, targets: self.targets(name)?.into() }
             }
             "ret" | "exit" => {
-                only(instruction, &["uni"])?;
+                check_modifiers(instruction, &["uni"])?;
                 match self.inline_end() {
                     Some(target) if instruction.opcode == "ret" => Op::Branch { target },
                     _ => Op::Exit,
@@ -44,7 +44,7 @@ impl Builder<'_> {
             "match" => self.match_lanes(instruction)?,
             "redux" => self.reduce(instruction)?,
             "elect" => {
-                only(instruction, &["sync"])?;
+                check_modifiers(instruction, &["sync"])?;
                 let (dst, predicate) = self.result_pair(instruction)?;
                 let predicate = predicate.ok_or_else(|| unsupported(instruction, "it needs a lane and a predicate as results"))?;
                 Op::Elect { dst, predicate, members: self.source(instruction, 1, 32)? }
@@ -57,7 +57,7 @@ impl Builder<'_> {
     }
 
     fn call(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &["uni"])?;
+        check_modifiers(instruction, &["uni"])?;
         let mut lists = Vec::new();
         let mut callee = None;
         for operand in &instruction.operands {
@@ -93,11 +93,11 @@ impl Builder<'_> {
                 if is_argument { args.push(slot) } else { result = Some(slot) }
             }
         }
-        let wanted = match function {
+        let arity = match function {
             Builtin::Vprintf | Builtin::AlignedMalloc => 2,
             Builtin::Malloc | Builtin::Free => 1,
         };
-        if args.len() != wanted {
+        if args.len() != arity {
             return Err(unsupported(instruction, "a wrong number of arguments"));
         }
         Ok(Op::Call { function, args: args.into(), result })
@@ -114,61 +114,61 @@ impl Builder<'_> {
         }
         let sources = arguments.iter().zip(&function.params).map(|(operand, param)| {
             if param.dims.is_empty() {
-                Ok(Passed::Value(self.value(operand, 64)?))
+                Ok(CallValue::Value(self.value(operand, 64)?))
             } else {
-                self.passed_bytes(instruction, operand, param)
+                self.byte_array_of(instruction, operand, param)
             }
         });
-        let sources = sources.collect::<Result<Vec<Passed>>>()?;
+        let sources = sources.collect::<Result<Vec<CallValue>>>()?;
         let destinations = results.iter().zip(&function.returns).map(|(operand, param)| {
             let Operand::Name(name) = operand else { return Err(unsupported(instruction, "this result")) };
             if !param.dims.is_empty() {
-                return self.passed_bytes(instruction, operand, param);
+                return self.byte_array_of(instruction, operand, param);
             }
-            Ok(Passed::Value(match self.argument(name) {
+            Ok(CallValue::Value(match self.argument(name) {
                 Some(slot) => slot,
                 None => self.destination(operand)?.0,
             }))
         });
-        let destinations = destinations.collect::<Result<Vec<Passed>>>()?;
+        let destinations = destinations.collect::<Result<Vec<CallValue>>>()?;
         let (end, after) = (self.new_label("end of function"), self.new_label("after call"));
         self.skip_unless_guarded(after);
         let (line, name) = self.position();
         let caller = self.open_function(end).ok_or_else(|| unsupported(instruction, "calls nest too deep"))?;
         for (param, source) in function.params.iter().zip(sources) {
-            if let Some((own, caller)) = self.declare_passed(param, source) {
+            if let Some((own, caller)) = self.declare_call_value(param, source) {
                 let copy = self.copy(own, caller);
                 self.emit(copy);
             }
         }
         let returned: Vec<_> =
-            function.returns.iter().zip(destinations).filter_map(|(param, to)| self.declare_passed(param, to)).collect();
-        self.block(function.body.as_deref().unwrap_or_default())?;
+            function.returns.iter().zip(destinations).filter_map(|(param, to)| self.declare_call_value(param, to)).collect();
+        self.decode_block(function.body.as_deref().unwrap_or_default())?;
         self.close_function(caller);
         self.set_position(line, name);
-        self.place(end);
+        self.place_new_label(end);
         for (own, caller) in returned {
             let copy = self.copy(caller, own);
             self.emit(copy);
         }
-        self.place(after);
+        self.place_new_label(after);
         Ok(Op::Nothing)
     }
 
-    fn passed_bytes(&mut self, instruction: &Instruction, operand: &Operand, param: &ptx::Variable) -> Result<Passed> {
+    fn byte_array_of(&mut self, instruction: &Instruction, operand: &Operand, param: &ptx::Variable) -> Result<CallValue> {
         let array = match operand {
             Operand::Name(name) => self.byte_array(name),
             _ => None,
         };
         let array = array.filter(|array| Some(array.bytes) == param.bytes());
-        Ok(Passed::Bytes(array.ok_or_else(|| unsupported(instruction, "an array whose size differs"))?))
+        Ok(CallValue::Bytes(array.ok_or_else(|| unsupported(instruction, "an array whose size differs"))?))
     }
 
     /// Declares a parameter. Returns the function's register and the caller's register; an array is shared with the caller.
-    fn declare_passed(&mut self, param: &ptx::Variable, passed: Passed) -> Option<(RegSlot, RegSlot)> {
+    fn declare_call_value(&mut self, param: &ptx::Variable, passed: CallValue) -> Option<(RegSlot, RegSlot)> {
         match passed {
-            Passed::Value(caller) => Some((self.declare_argument(&param.name), caller)),
-            Passed::Bytes(array) => {
+            CallValue::Value(caller) => Some((self.declare_argument(&param.name), caller)),
+            CallValue::Bytes(array) => {
                 self.declare_byte_array(&param.name, array);
                 None
             }
@@ -176,7 +176,7 @@ impl Builder<'_> {
     }
 
     fn shuffle(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &["sync", "up", "down", "bfly", "idx"])?;
+        check_modifiers(instruction, &["sync", "up", "down", "bfly", "idx"])?;
         let mode =
             [("up", ShuffleMode::Up), ("down", ShuffleMode::Down), ("bfly", ShuffleMode::Butterfly), ("idx", ShuffleMode::Index)];
         let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
@@ -194,7 +194,7 @@ impl Builder<'_> {
     }
 
     fn vote(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &["sync", "all", "any", "uni", "ballot"])?;
+        check_modifiers(instruction, &["sync", "all", "any", "uni", "ballot"])?;
         let mode = [("all", VoteMode::All), ("any", VoteMode::Any), ("uni", VoteMode::Uniform), ("ballot", VoteMode::Ballot)];
         let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
         let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
@@ -207,7 +207,7 @@ impl Builder<'_> {
     }
 
     fn match_lanes(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &["sync", "any", "all"])?;
+        check_modifiers(instruction, &["sync", "any", "all"])?;
         let bits = instruction.types().next().map_or(32, Type::bits);
         let (dst, predicate) = self.result_pair(instruction)?;
         Ok(Op::Match {
@@ -221,7 +221,7 @@ impl Builder<'_> {
     }
 
     fn reduce(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, &["sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN"])?;
+        check_modifiers(instruction, &["sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN"])?;
         let ty = instruction.types().next().unwrap_or(Type::B32);
         Ok(Op::Reduce {
             op: self.atom_op(instruction)?,
@@ -252,7 +252,7 @@ impl Builder<'_> {
     }
 
     fn barrier(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(
+        check_modifiers(
             instruction,
             &[
                 "sync", "arrive", "red", "warp", "cta", "aligned", "cluster", "wait", "relaxed", "release", "acquire", "popc",

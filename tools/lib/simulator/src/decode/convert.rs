@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::float::{rounding_word, scalar};
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2};
 use crate::program::Op;
@@ -11,11 +11,11 @@ use numerics::arith::{Convert, Rounding, Signedness};
 use numerics::float::{self, Overflow, decode, encode};
 use ptx::{Instruction, Type};
 
-const WORDS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
+const MODIFIERS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
 
 impl Builder<'_> {
     pub(super) fn convert(&mut self, instruction: &Instruction) -> Result<Op> {
-        only(instruction, WORDS)?;
+        check_modifiers(instruction, MODIFIERS)?;
         let types: Vec<Type> = instruction.types().collect();
         let [to, from] = types[..] else { return Err(unsupported(instruction, "it needs two types")) };
         let dst = self.operand(instruction, 0)?;
@@ -25,8 +25,9 @@ impl Builder<'_> {
         if instruction.operands.len() > 3 {
             return Err(unsupported(instruction, "random rounding bits and four sources"));
         }
-        let whole = |ty: Type| scalar(ty).is_some() || matches!(ty, Type::U8 | Type::U16 | Type::U32 | Type::U64) || ty.is_signed();
-        if !whole(to) || !whole(from) {
+        let is_supported =
+            |ty: Type| scalar(ty).is_some() || matches!(ty, Type::U8 | Type::U16 | Type::U32 | Type::U64) || ty.is_signed();
+        if !is_supported(to) || !is_supported(from) {
             return Err(unsupported(instruction, "these types"));
         }
         let f = match (scalar(to), scalar(from)) {
@@ -44,17 +45,17 @@ impl Builder<'_> {
             }
             _ => return Err(unsupported(instruction, "these types")),
         };
-        Ok(Op::Lane { f, dst, src: [a, b, 0, 0], parts: false })
+        Ok(Op::Elementwise { f, dst, src: [a, b, 0, 0], selects_bytes: false })
     }
 }
 
 /// Returns the value of a register's low bits.
-fn integer(ty: Type, bits: u64) -> i128 {
+fn integer_value(ty: Type, bits: u64) -> i128 {
     let shift = 64 - ty.bits();
     if ty.is_signed() { i128::from(((bits << shift) as i64) >> shift) } else { i128::from((bits << shift) >> shift) }
 }
 
-fn range(ty: Type) -> (i128, i128) {
+fn integer_range(ty: Type) -> (i128, i128) {
     let bits = ty.bits();
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
@@ -62,11 +63,11 @@ fn range(ty: Type) -> (i128, i128) {
 /// Converts between integers. A narrow result in a wider register is extended according to its type.
 fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u32) -> LaneFn {
     let sat = instruction.has("sat");
-    let (low, high) = range(to);
+    let (low, high) = integer_range(to);
     let mask = u64::MAX >> (64 - if to.is_signed() { width.max(to.bits()) } else { to.bits() });
     map1(move |a| {
-        let value = integer(from, a);
-        let value = if sat { value.clamp(low, high) } else { integer(to, value as u64) };
+        let value = integer_value(from, a);
+        let value = if sat { value.clamp(low, high) } else { integer_value(to, value as u64) };
         value as u64 & mask
     })
 }
@@ -76,16 +77,16 @@ fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result
     if to == Scalar::F64 {
         let signedness = if from.is_signed() { Signedness::Signed } else { Signedness::Unsigned };
         let convert = Convert::IToF { signedness, rounding };
-        return Ok(map1(move |a| convert.eval(Scalar::I64, Scalar::F64, integer(from, a) as u64)));
+        return Ok(map1(move |a| convert.eval(Scalar::I64, Scalar::F64, integer_value(from, a) as u64)));
     }
     Ok(map1(move |a| {
-        let exact = sticky(integer(from, a));
+        let exact = to_sticky_f64(integer_value(from, a));
         encode(to, exact, rounding, Overflow::Ieee)
     }))
 }
 
 /// Converts an integer to a float whose last bit is sticky: it records dropped bits.
-fn sticky(value: i128) -> f64 {
+fn to_sticky_f64(value: i128) -> f64 {
     let magnitude = value.unsigned_abs() as u64;
     let kept =
         if magnitude >> 53 == 0 { magnitude as f64 } else { (magnitude >> 11 | u64::from(magnitude & 0x7ff != 0)) as f64 * 2048.0 };
@@ -102,7 +103,7 @@ fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
 fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn {
     let round = round_to_integer(instruction).unwrap_or(f64::trunc);
     let ftz = instruction.has("ftz");
-    let (low, high) = range(to);
+    let (low, high) = integer_range(to);
     let mask = u64::MAX >> (64 - to.bits());
     let nan = if from == Scalar::F64 || to.bits() == 64 { 1 << (to.bits() - 1) } else { 0 };
     map1(move |a| {
@@ -114,14 +115,14 @@ fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn
 
 fn float_to_float(instruction: &Instruction, to: Scalar, from: Scalar) -> impl Fn(u64) -> u64 + Send + Sync + Copy + 'static {
     let rounding = rounding_word(instruction).unwrap_or(Rounding::NearestEven);
-    let whole = round_to_integer(instruction);
+    let round_to_whole = round_to_integer(instruction);
     let (ftz, sat, relu) = (instruction.has("ftz"), instruction.has("sat"), instruction.has("relu"));
     let overflow = if instruction.has("satfinite") { Overflow::Saturate } else { Overflow::Ieee };
     let flush = move |ty: Scalar, bits: u64| if ftz && ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
     move |a| {
         let mut value = decode(from, flush(from, a & from.mask()));
-        if let Some(whole) = whole {
-            value = whole(value);
+        if let Some(round_to_whole) = round_to_whole {
+            value = round_to_whole(value);
         }
         if sat {
             value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };

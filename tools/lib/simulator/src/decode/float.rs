@@ -1,7 +1,7 @@
 //! Floating-point arithmetic. Plain `f32` and `f64` use host arithmetic. Other rounding modes use `numerics::float`, or
 //! `numerics::arith` for `f64`.
 
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3};
 use numerics::Scalar;
@@ -67,7 +67,7 @@ pub(super) fn scalar(ty: Type) -> Option<(Scalar, u32)> {
 }
 
 /// Returns the function of a float instruction with its number of sources.
-pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
+pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
     let types: Vec<Type> = instruction.types().collect();
     let Some((ty, count)) = scalar(types[0]) else { return Ok(None) };
     let mode = Mode {
@@ -84,17 +84,17 @@ pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usiz
         "fma" | "mad" => Kind::Fma,
         "sqrt" => Kind::Sqrt,
         "rcp" => Kind::Reciprocal,
-        _ => return other(instruction, mode, count),
+        _ => return unrounded_function(instruction, mode, count),
     };
-    only(instruction, &["rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "relu", "oob"])?;
+    check_modifiers(instruction, &["rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "relu", "oob"])?;
     if instruction.has("oob") {
         return Err(unsupported(instruction, "'.oob'"));
     }
     if let [_, source] = types[..] {
-        return mixed(instruction, kind, mode, source).map(Some);
+        return widening_function(instruction, kind, mode, source).map(Some);
     }
     if instruction.has("relu") {
-        let exact = general(kind, mode);
+        let exact = rounded_function(kind, mode);
         let f = move |a, b, c| if decode(ty, exact(a, b, c)) < 0.0 { 0 } else { exact(a, b, c) };
         return Ok(Some((packed(ty.bits(), count, f), arity(kind))));
     }
@@ -106,17 +106,17 @@ pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usiz
     }
     let plain = mode.rounding == Rounding::NearestEven && !mode.ftz && !mode.sat;
     let f = match (plain.then_some(kind), ty, count) {
-        (Some(Kind::Add), Scalar::F32, 1) => map2(|a, b| single(lift(a) + lift(b))),
-        (Some(Kind::Sub), Scalar::F32, 1) => map2(|a, b| single(lift(a) - lift(b))),
-        (Some(Kind::Mul), Scalar::F32, 1) => map2(|a, b| single(lift(a) * lift(b))),
-        (Some(Kind::Div), Scalar::F32, 1) => map2(|a, b| single(lift(a) / lift(b))),
-        (Some(Kind::Fma), Scalar::F32, 1) => map3(|a, b, c| single(lift(a).mul_add(lift(b), lift(c)))),
-        (Some(Kind::Add), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a + b)),
-        (Some(Kind::Sub), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a - b)),
-        (Some(Kind::Mul), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a * b)),
-        (Some(kind), Scalar::F64, 1) => double(kind),
-        (None, Scalar::F64, 1) => double_directed(kind, mode.rounding),
-        _ => packed(ty.bits(), count, general(kind, mode)),
+        (Some(Kind::Add), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) + f32_of(b))),
+        (Some(Kind::Sub), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) - f32_of(b))),
+        (Some(Kind::Mul), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) * f32_of(b))),
+        (Some(Kind::Div), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) / f32_of(b))),
+        (Some(Kind::Fma), Scalar::F32, 1) => map3(|a, b, c| f32_bits(f32_of(a).mul_add(f32_of(b), f32_of(c)))),
+        (Some(Kind::Add), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a + b)),
+        (Some(Kind::Sub), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a - b)),
+        (Some(Kind::Mul), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a * b)),
+        (Some(kind), Scalar::F64, 1) => f64_function(kind),
+        (None, Scalar::F64, 1) => f64_function_rounded(kind, mode.rounding),
+        _ => packed(ty.bits(), count, rounded_function(kind, mode)),
     };
     Ok(Some((f, arity(kind))))
 }
@@ -129,33 +129,33 @@ fn arity(kind: Kind) -> usize {
     }
 }
 
-pub(super) fn lift(bits: u64) -> f32 {
+fn f32_of(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
 /// Returns the bits of a result. Every NaN becomes the hardware's canonical NaN.
-pub(super) fn single(value: f32) -> u64 {
+pub(super) fn f32_bits(value: f32) -> u64 {
     if value.is_nan() { 0x7fff_ffff } else { value.to_bits().into() }
 }
 
-fn pair(a: u64, b: u64, f: impl Fn(f32, f32) -> f32) -> u64 {
-    single(f(lift(a), lift(b))) | single(f(lift(a >> 32), lift(b >> 32))) << 32
+fn f32x2(a: u64, b: u64, f: impl Fn(f32, f32) -> f32) -> u64 {
+    f32_bits(f(f32_of(a), f32_of(b))) | f32_bits(f(f32_of(a >> 32), f32_of(b >> 32))) << 32
 }
 
-fn double(kind: Kind) -> LaneFn {
-    let lift = f64::from_bits;
+fn f64_function(kind: Kind) -> LaneFn {
+    let f64_of = f64::from_bits;
     match kind {
-        Kind::Add => map2(move |a, b| (lift(a) + lift(b)).to_bits()),
-        Kind::Sub => map2(move |a, b| (lift(a) - lift(b)).to_bits()),
-        Kind::Mul => map2(move |a, b| (lift(a) * lift(b)).to_bits()),
-        Kind::Div => map2(move |a, b| (lift(a) / lift(b)).to_bits()),
-        Kind::Fma => map3(move |a, b, c| lift(a).mul_add(lift(b), lift(c)).to_bits()),
-        Kind::Sqrt => map1(move |a| lift(a).sqrt().to_bits()),
-        Kind::Reciprocal => map1(move |a| (1.0 / lift(a)).to_bits()),
+        Kind::Add => map2(move |a, b| (f64_of(a) + f64_of(b)).to_bits()),
+        Kind::Sub => map2(move |a, b| (f64_of(a) - f64_of(b)).to_bits()),
+        Kind::Mul => map2(move |a, b| (f64_of(a) * f64_of(b)).to_bits()),
+        Kind::Div => map2(move |a, b| (f64_of(a) / f64_of(b)).to_bits()),
+        Kind::Fma => map3(move |a, b, c| f64_of(a).mul_add(f64_of(b), f64_of(c)).to_bits()),
+        Kind::Sqrt => map1(move |a| f64_of(a).sqrt().to_bits()),
+        Kind::Reciprocal => map1(move |a| (1.0 / f64_of(a)).to_bits()),
     }
 }
 
-fn double_directed(kind: Kind, rounding: Rounding) -> LaneFn {
+fn f64_function_rounded(kind: Kind, rounding: Rounding) -> LaneFn {
     const TY: Scalar = Scalar::F64;
     let one = 1f64.to_bits();
     match kind {
@@ -169,16 +169,16 @@ fn double_directed(kind: Kind, rounding: Rounding) -> LaneFn {
     }
 }
 
-/// Computes any operation of a format up to 32 bits with one rounding.
-fn general(kind: Kind, mode: Mode) -> impl Fn(u64, u64, u64) -> u64 + Copy + Send + Sync + 'static {
-    move |a, b, c| rounded(kind, mode, read(mode, a), read(mode, b), read(mode, c))
+/// Returns the function that computes an operation on a format of up to 32 bits with one rounding.
+fn rounded_function(kind: Kind, mode: Mode) -> impl Fn(u64, u64, u64) -> u64 + Copy + Send + Sync + 'static {
+    move |a, b, c| rounded(kind, mode, decode_operand(mode, a), decode_operand(mode, b), decode_operand(mode, c))
 }
 
 fn rounded(kind: Kind, mode: Mode, a: f64, b: f64, c: f64) -> u64 {
     let value = exact(kind, a, b, c);
     // An exact cancellation gives -0 when rounding down.
     let down = mode.rounding == Rounding::NegativeInf && !mode.sat;
-    write(mode, if down && value == 0.0 && cancels(kind, a, b, c) { -0.0 } else { value })
+    encode_result(mode, if down && value == 0.0 && cancels(kind, a, b, c) { -0.0 } else { value })
 }
 
 /// Returns whether a zero sum results from addends that are not zeros of one sign.
@@ -192,7 +192,7 @@ fn cancels(kind: Kind, a: f64, b: f64, c: f64) -> bool {
     x != 0.0 || x.is_sign_negative() != y.is_sign_negative()
 }
 
-/// Returns the exact result with a sticky last bit.
+/// Returns the exact result as `f64`. If it has more bits, the last bit is sticky: it is set if a dropped bit is.
 fn exact(kind: Kind, a: f64, b: f64, c: f64) -> f64 {
     match kind {
         Kind::Add => add_odd(a, b),
@@ -205,12 +205,12 @@ fn exact(kind: Kind, a: f64, b: f64, c: f64) -> f64 {
     }
 }
 
-fn read(mode: Mode, bits: u64) -> f64 {
+fn decode_operand(mode: Mode, bits: u64) -> f64 {
     let bits = if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
     decode(mode.ty, bits)
 }
 
-fn write(mode: Mode, value: f64) -> u64 {
+fn encode_result(mode: Mode, value: f64) -> u64 {
     let value = match mode.sat {
         true if value.is_nan() => 0.0,
         true => value.clamp(0.0, 1.0),
@@ -235,18 +235,18 @@ pub(super) fn packed(bits: u32, count: u32, f: impl Fn(u64, u64, u64) -> u64 + S
 }
 
 /// `add.f32.f16 d, a, c`: the narrow source is widened exactly.
-fn mixed(instruction: &Instruction, kind: Kind, mode: Mode, source: Type) -> Result<(LaneFn, usize)> {
+fn widening_function(instruction: &Instruction, kind: Kind, mode: Mode, source: Type) -> Result<(LaneFn, usize)> {
     let Some((narrow, 1)) = scalar(source) else { return Err(unsupported(instruction, "these types")) };
     let widen = move |bits| decode(narrow, bits);
     Ok(match kind {
-        Kind::Add | Kind::Sub => (map2(move |a, b| rounded(kind, mode, widen(a), read(mode, b), 0.0)), 2),
-        Kind::Fma => (map3(move |a, b, c| rounded(kind, mode, widen(a), widen(b), read(mode, c))), 3),
+        Kind::Add | Kind::Sub => (map2(move |a, b| rounded(kind, mode, widen(a), decode_operand(mode, b), 0.0)), 2),
+        Kind::Fma => (map3(move |a, b, c| rounded(kind, mode, widen(a), widen(b), decode_operand(mode, c))), 3),
         _ => return Err(unsupported(instruction, "mixed types")),
     })
 }
 
 /// Returns functions without rounding.
-fn other(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(LaneFn, usize)>> {
+fn unrounded_function(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(LaneFn, usize)>> {
     let ty = mode.ty;
     let bits = ty.bits();
     let sign = 1u64 << (bits - 1);
@@ -255,7 +255,7 @@ fn other(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(La
     if !known && approximate(&instruction.opcode).is_none() {
         return Ok(None);
     }
-    only(instruction, &["ftz", "approx", "NaN", "xorsign", "abs", "rn"])?;
+    check_modifiers(instruction, &["ftz", "approx", "NaN", "xorsign", "abs", "rn"])?;
     let f = match &*instruction.opcode {
         "abs" => packed(bits, count, move |a, _, _| ftz(a & !sign)),
         "neg" => packed(bits, count, move |a, _, _| ftz(a ^ sign)),

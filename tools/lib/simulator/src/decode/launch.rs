@@ -1,7 +1,7 @@
 //! Decodes `clusterlaunchcontrol` and `tensormap`.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::lanes::map1;
 use crate::program::*;
@@ -11,10 +11,10 @@ use ptx::{Instruction, Operand};
 pub(crate) const CANCELED: u64 = 1 << 63;
 
 impl Builder<'_> {
-    pub(super) fn cluster_launch_control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_launch(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "clusterlaunchcontrol" if instruction.has("try_cancel") => {
-                only(instruction, &["try_cancel", "async", "mbarrier::complete_tx::bytes", "multicast::cluster::all"])?;
+                check_modifiers(instruction, &["try_cancel", "async", "mbarrier::complete_tx::bytes", "multicast::cluster::all"])?;
                 Op::CancelLaunch {
                     response: self.address(instruction, 0)?,
                     barrier: self.address(instruction, 1)?,
@@ -24,7 +24,7 @@ impl Builder<'_> {
             "clusterlaunchcontrol" => self.query_cancel(instruction)?,
             "tensormap" if instruction.has("cp_fenceproxy") => {
                 let words = ["cp_fenceproxy", "tensormap::generic", "release", "cta", "cluster", "gpu", "sys", "sync", "aligned"];
-                only(instruction, &words)?;
+                check_modifiers(instruction, &words)?;
                 let Some(Operand::Integer(128)) = instruction.operands.get(2) else {
                     return Err(unsupported(instruction, "this size"));
                 };
@@ -37,16 +37,25 @@ impl Builder<'_> {
 
     fn query_cancel(&mut self, instruction: &Instruction) -> Result<Op> {
         let parts = ["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"];
-        only(instruction, &[&["query_cancel", "is_canceled", "get_first_ctaid", "v4"], &parts[..]].concat())?;
+        check_modifiers(instruction, &[&["query_cancel", "is_canceled", "get_first_ctaid", "v4"], &parts[..]].concat())?;
         let handle = self.operand(instruction, 1)?;
         let handle = self.destination(handle)?.0;
         let shifted = |by: u32, mask: u64| map1(move |a| a >> by & mask);
         if instruction.has("is_canceled") {
-            return Ok(Op::Lane { f: shifted(63, 1), dst: self.result(instruction, 0)?, src: [handle + 1, 0, 0, 0], parts: false });
+            return Ok(Op::Elementwise {
+                f: shifted(63, 1),
+                dst: self.result(instruction, 0)?,
+                src: [handle + 1, 0, 0, 0],
+                selects_bytes: false,
+            });
         }
         let place = [(handle, 0, u32::MAX.into()), (handle, 32, u32::MAX.into()), (handle + 1, 0, 0x7fff_ffff), (0, 0, 0)];
-        let lane =
-            |dst, (src, by, mask): (RegSlot, u32, u64)| Op::Lane { f: shifted(by, mask), dst, src: [src, 0, 0, 0], parts: false };
+        let lane = |dst, (src, by, mask): (RegSlot, u32, u64)| Op::Elementwise {
+            f: shifted(by, mask),
+            dst,
+            src: [src, 0, 0, 0],
+            selects_bytes: false,
+        };
         if let Some(part) = parts.iter().position(|part| instruction.has(part)) {
             return Ok(lane(self.result(instruction, 0)?, place[part]));
         }
@@ -74,7 +83,7 @@ impl Builder<'_> {
             ("fill_mode", MapField::Fill),
         ];
         let known: Vec<&str> = fields.iter().map(|field| field.0).chain(["replace", "tile"]).collect();
-        only(instruction, &[&known[..], &["b1024"]].concat())?;
+        check_modifiers(instruction, &[&known[..], &["b1024"]].concat())?;
         let field = fields.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, field)| field);
         let Some(field) = field.filter(|_| instruction.has("replace")) else { return Err(unsupported(instruction, "this field")) };
         let ordinal = |instruction: &Instruction| match instruction.operands.get(1) {

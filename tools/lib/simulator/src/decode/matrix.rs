@@ -1,7 +1,7 @@
 //! Decodes `ldmatrix`, `stmatrix`, `movmatrix` and `mma`.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::exec::mma::is_packed;
 use crate::fault::Result;
 use crate::mma_arith::{Accumulator, Kind};
@@ -51,7 +51,7 @@ pub(super) fn shape(instruction: &Instruction) -> Option<(usize, usize, usize)> 
 }
 
 impl Builder<'_> {
-    pub(super) fn matrix(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_matrix(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "ldmatrix" => {
                 let shape = self.matrix_shape(instruction)?;
@@ -78,7 +78,7 @@ impl Builder<'_> {
                 Op::StoreMatrix { shape, transposed: instruction.has("trans"), src, address: self.address(instruction, 0)? }
             }
             "movmatrix" => {
-                only(instruction, &["sync", "aligned", "m8n8", "trans"])?;
+                check_modifiers(instruction, &["sync", "aligned", "m8n8", "trans"])?;
                 Op::MoveMatrix { dst: self.result(instruction, 0)?, src: self.source(instruction, 1, 32)? }
             }
             "mma" => Op::Mma(Box::new(self.mma(instruction)?)),
@@ -89,7 +89,7 @@ impl Builder<'_> {
     fn matrix_shape(&self, instruction: &Instruction) -> Result<MatrixShape> {
         let known =
             ["sync", "aligned", "m8n8", "m8n16", "m16n16", "m16n8", "x1", "x2", "x4", "trans", "b8x16", "b6x16_p32", "b4x16_p64"];
-        only(instruction, &known)?;
+        check_modifiers(instruction, &known)?;
         let widened = instruction.has("b8x16") && (instruction.has("b6x16_p32") || instruction.has("b4x16_p64"));
         let bytes = widened || instruction.types().next() == Some(Type::B8);
         if instruction.has("m8n16") {
@@ -116,7 +116,7 @@ impl Builder<'_> {
     fn mma(&mut self, instruction: &Instruction) -> Result<MmaOp> {
         let Some((m, 8, k)) = shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
         let shape_word = format!("m{m}n8k{k}");
-        only(
+        check_modifiers(
             instruction,
             &[
                 "sync",
@@ -167,12 +167,12 @@ impl Builder<'_> {
             scale_a = Some(self.scale(instruction, 4, kind, count)?);
             scale_b = Some(self.scale(instruction, 6, kind, count)?);
         }
-        let exclusive = instruction.has("xor");
+        let uses_xor = instruction.has("xor");
         if instruction.has("popc") != (a_type == Type::B1) || a_type != b_type && a_type == Type::B1 {
             return Err(unsupported(instruction, "these types"));
         }
         Ok(MmaOp {
-            exclusive,
+            uses_xor,
             m,
             k,
             d,

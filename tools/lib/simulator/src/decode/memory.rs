@@ -1,13 +1,13 @@
 //! Decodes loads, stores, atomics and fences.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
 /// Ordering modifiers and hints. They have no effect here, because lanes and warps execute sequentially.
-const ORDER: &[&str] = &[
+const ORDER_AND_HINTS: &[&str] = &[
     "weak",
     "relaxed",
     "acquire",
@@ -44,7 +44,7 @@ const ORDER: &[&str] = &[
 ];
 
 impl Builder<'_> {
-    pub(super) fn memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "ld" | "ldu" => self.load(instruction)?,
             "st" => self.store(instruction)?,
@@ -68,9 +68,9 @@ impl Builder<'_> {
         })
     }
 
-    fn access_words(instruction: &Instruction) -> Result<()> {
-        let known: Vec<&str> = ORDER.iter().chain(&["v2", "v4", "v8"]).copied().collect();
-        only(instruction, &known)
+    fn check_access_modifiers(instruction: &Instruction) -> Result<()> {
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&["v2", "v4", "v8"]).copied().collect();
+        check_modifiers(instruction, &known)
     }
     /// Checks the vector length and returns the element type.
     fn element_type(instruction: &Instruction, count: usize) -> Result<Type> {
@@ -83,14 +83,14 @@ impl Builder<'_> {
     }
 
     fn load(&mut self, instruction: &Instruction) -> Result<Op> {
-        Self::access_words(instruction)?;
-        // A call result is a register in this representation.
+        Self::check_access_modifiers(instruction)?;
+        // Decoding inlines calls, so the result of a call is a register.
         if let Some(src) = self.call_argument(instruction, 1)? {
             let dst = self.result(instruction, 0)?;
             return Ok(self.copy(dst, src));
         }
         if let Some(dst) = self.wide_register(instruction, 0)? {
-            let (space, address) = self.accessed(instruction, 1)?;
+            let (space, address) = self.access_location(instruction, 1)?;
             return Ok(Op::Load { space, element: Element { bytes: 8, signed_to: None }, dst, address });
         }
         let to = self.operand(instruction, 0)?;
@@ -103,31 +103,31 @@ impl Builder<'_> {
         };
         let signed_to = (ty.is_signed() && width > ty.bits()).then_some(width);
         let element = Element { bytes: ty.bytes(), signed_to };
-        let (space, address) = self.accessed(instruction, 1)?;
+        let (space, address) = self.access_location(instruction, 1)?;
         Ok(Op::Load { space, element, dst, address })
     }
 
     fn store(&mut self, instruction: &Instruction) -> Result<Op> {
-        Self::access_words(instruction)?;
+        Self::check_access_modifiers(instruction)?;
         if let Some(dst) = self.call_argument(instruction, 0)? {
             let bits = instruction.types().next().map_or(64, Type::bits);
             let src = self.source(instruction, 1, bits)?;
             return Ok(self.copy(dst, src));
         }
         if let Some(src) = self.wide_register(instruction, 1)? {
-            let (space, address) = self.accessed(instruction, 0)?;
+            let (space, address) = self.access_location(instruction, 0)?;
             return Ok(Op::Store { space, bytes: 8, src, address });
         }
         let from = self.operand(instruction, 1)?;
         let bits = instruction.types().next().map_or(64, Type::bits);
         let src = self.values(from, bits)?;
         let ty = Self::element_type(instruction, src.len())?;
-        let (space, address) = self.accessed(instruction, 0)?;
+        let (space, address) = self.access_location(instruction, 0)?;
         Ok(Op::Store { space, bytes: ty.bytes(), src, address })
     }
 
     /// Returns the location of an access. Byte arrays of calls are in local memory.
-    fn accessed(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
+    fn access_location(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
         if let Operand::Address(address) = self.operand(instruction, index)?
             && let Some(place) = self.part_of_byte_array(address)
         {
@@ -148,10 +148,10 @@ impl Builder<'_> {
 
     /// Decodes multicast accesses. One device is simulated, so a reducing load reads the only copy.
     fn multimem(&mut self, instruction: &Instruction) -> Result<Op> {
-        const WORDS: &[&str] =
+        const MULTIMEM_MODIFIERS: &[&str] =
             &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
-        let known: Vec<&str> = ORDER.iter().chain(WORDS).copied().collect();
-        only(instruction, &known)?;
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(MULTIMEM_MODIFIERS).copied().collect();
+        check_modifiers(instruction, &known)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if instruction.has("ld_reduce") {
             let dst = self.results(self.operand(instruction, 0)?)?;
@@ -165,14 +165,14 @@ impl Builder<'_> {
             return Ok(Op::Store { space, bytes: ty.bytes(), src, address });
         }
         let op = self.atom_op(instruction)?;
-        Ok(Op::Combine { space, op, ty, src, unused: self.temporary(), address })
+        Ok(Op::MultimemReduce { space, op, ty, src, unused: self.temporary(), address })
     }
 
     /// Simulated memory is sequentially consistent, so only proxy fences have an effect.
     fn fence(&mut self, instruction: &Instruction) -> Result<Op> {
         let words = ["proxy", "async", "alias", "mbarrier_init", "sync_restrict", "tensormap::generic"];
-        let known: Vec<&str> = ORDER.iter().chain(&words).copied().collect();
-        only(instruction, &known)?;
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&words).copied().collect();
+        check_modifiers(instruction, &known)?;
         Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nothing })
     }
 
@@ -188,8 +188,8 @@ impl Builder<'_> {
 
     fn atomic(&mut self, instruction: &Instruction) -> Result<Op> {
         let ops = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"];
-        let known: Vec<&str> = ORDER.iter().chain(&ops).copied().collect();
-        only(instruction, &known)?;
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&ops).copied().collect();
+        check_modifiers(instruction, &known)?;
         let op = self.atom_op(instruction)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if !matches!(ty.bits(), 16 | 32 | 64) || ty == Type::F32x2 {

@@ -45,7 +45,7 @@ pub fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Prog
             .ok_or_else(|| Fault::usage("SIM004", format!("no kernel is named '{name}'; the file has: {}", names(&entries))))?,
     };
     let mut builder = Builder::new(module, function, sizes)?;
-    builder.block(function.body.as_deref().unwrap_or_default())?;
+    builder.decode_block(function.body.as_deref().unwrap_or_default())?;
     builder.finish()
 }
 
@@ -54,14 +54,14 @@ fn names(entries: &[&Function]) -> String {
 }
 
 impl Builder<'_> {
-    pub(super) fn block(&mut self, statements: &[Statement]) -> Result<()> {
-        self.enter(statements);
+    pub(super) fn decode_block(&mut self, statements: &[Statement]) -> Result<()> {
+        self.open_scope(statements);
         for statement in statements {
             match statement {
                 Statement::Label { name, .. } => self.place_label(name)?,
                 Statement::Registers { ty, names } => self.declare_registers(*ty, names),
                 Statement::Variable(variable) => self.declare_variable(variable)?,
-                Statement::Block(inner) => self.block(inner)?,
+                Statement::Block(inner) => self.decode_block(inner)?,
                 Statement::Instruction(instruction) => {
                     self.instruction(instruction).map_err(|fault| fault.line(instruction.line.0))?
                 }
@@ -69,47 +69,47 @@ impl Builder<'_> {
                 Statement::Location(_) | Statement::Pragma(_) | Statement::Prototype { .. } => {}
             }
         }
-        self.leave();
+        self.close_scope();
         Ok(())
     }
 
     fn instruction(&mut self, instruction: &Instruction) -> Result<()> {
-        self.start(instruction)?;
-        let op = match self.family(instruction)? {
+        self.begin_instruction(instruction)?;
+        let op = match self.decode_family(instruction)? {
             Some(op) => op,
             None => return Err(unsupported(instruction, "unknown form")),
         };
         self.emit(op);
-        self.guard_none();
+        self.clear_guard();
         Ok(())
     }
 
-    fn family(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
-        if let Some(op) = self.with_carry(instruction)? {
+    fn decode_family(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+        if let Some(op) = self.decode_carry(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.arithmetic(instruction)? {
+        if let Some(op) = self.decode_elementwise(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.control(instruction)? {
+        if let Some(op) = self.decode_control(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.asynchronous(instruction)? {
+        if let Some(op) = self.decode_async(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.cluster_launch_control(instruction)? {
+        if let Some(op) = self.decode_launch(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.matrix(instruction)? {
+        if let Some(op) = self.decode_matrix(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.warp_group(instruction)? {
+        if let Some(op) = self.decode_wgmma(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.tensor(instruction)? {
+        if let Some(op) = self.decode_tcgen05(instruction)? {
             return Ok(Some(op));
         }
-        self.memory(instruction)
+        self.decode_memory(instruction)
     }
 }
 
@@ -118,8 +118,8 @@ fn unsupported(instruction: &Instruction, why: &str) -> Box<Fault> {
     Fault::unsupported(format!("'{}' is not supported: {why}", instruction.full_name()))
 }
 
-/// Rejects unknown modifiers, so that decoding never ignores one silently.
-fn only(instruction: &Instruction, known: &[&str]) -> Result<()> {
+/// Rejects modifiers other than the known ones, so that decoding never ignores one silently.
+fn check_modifiers(instruction: &Instruction, known: &[&str]) -> Result<()> {
     for modifier in &instruction.modifiers {
         if let Modifier::Word(word) = modifier
             && !known.contains(&&**word)

@@ -1,22 +1,22 @@
 //! Decodes `tcgen05`.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::{Fault, Result};
 use crate::program::*;
-use crate::tmem::Shape;
+use crate::tmem::TmemShape;
 use ptx::{Instruction, Operand};
 
-const COMMON: &[&str] = &["cta_group::1", "cta_group::2", "sync", "aligned"];
+const COMMON_MODIFIERS: &[&str] = &["cta_group::1", "cta_group::2", "sync", "aligned"];
 
 impl Builder<'_> {
-    pub(super) fn tensor(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_tcgen05(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         if instruction.opcode != "tcgen05" {
             return Ok(None);
         }
         let words = |more: &[&str]| {
-            let known: Vec<&str> = COMMON.iter().chain(more).copied().collect();
-            only(instruction, &known)
+            let known: Vec<&str> = COMMON_MODIFIERS.iter().chain(more).copied().collect();
+            check_modifiers(instruction, &known)
         };
         let has = |word: &str| instruction.has(word);
         if has("cta_group::1") || has("cta_group::2") {
@@ -58,21 +58,21 @@ impl Builder<'_> {
 
     fn tensor_access(&mut self, instruction: &Instruction, load: bool) -> Result<Op> {
         let shapes = [
-            ("32x32b", Shape::S32x32),
-            ("16x64b", Shape::S16x64),
-            ("16x128b", Shape::S16x128),
-            ("16x256b", Shape::S16x256),
-            ("16x32bx2", Shape::S16x32x2),
+            ("32x32b", TmemShape::S32x32),
+            ("16x64b", TmemShape::S16x64),
+            ("16x128b", TmemShape::S16x128),
+            ("16x256b", TmemShape::S16x256),
+            ("16x32bx2", TmemShape::S16x32x2),
         ];
         let counts = [("x1", 1), ("x2", 2), ("x4", 4), ("x8", 8), ("x16", 16), ("x32", 32), ("x64", 64), ("x128", 128)];
-        let known: Vec<&str> = COMMON
+        let known: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&["ld", "st", "pack::16b", "unpack::16b"])
             .copied()
             .chain(shapes.iter().map(|shape| shape.0))
             .chain(counts.iter().map(|count| count.0))
             .collect();
-        only(instruction, &known)?;
+        check_modifiers(instruction, &known)?;
         let shape = shapes.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, shape)| shape);
         let count = counts.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, count)| count);
         let (Some(shape), Some(count)) = (shape, count) else { return Err(unsupported(instruction, "this shape")) };
@@ -80,23 +80,23 @@ impl Builder<'_> {
         let address = self.address(instruction, usize::from(load))?;
         let split_at = if load { 2 } else { 1 };
         let split = match instruction.operands.get(split_at) {
-            Some(Operand::Integer(value)) if shape == Shape::S16x32x2 => *value as u32,
-            _ if shape == Shape::S16x32x2 => return Err(unsupported(instruction, "it needs a split")),
+            Some(Operand::Integer(value)) if shape == TmemShape::S16x32x2 => *value as u32,
+            _ if shape == TmemShape::S16x32x2 => return Err(unsupported(instruction, "it needs a split")),
             _ => 0,
         };
         let index = if load { 0 } else { instruction.operands.len() - 1 };
         let vector = self.operand(instruction, index)?;
-        let wanted = shape.registers().0 * count;
-        let wrong = || unsupported(instruction, &format!("it needs {wanted} registers"));
+        let register_count = shape.registers_and_columns().0 * count;
+        let wrong = || unsupported(instruction, &format!("it needs {register_count} registers"));
         if load {
             let dst = self.results(vector)?;
-            if dst.len() != wanted {
+            if dst.len() != register_count {
                 return Err(wrong());
             }
             return Ok(Op::TmemLoad { shape, packed, split, dst, address });
         }
         let src = self.values(vector, 32)?;
-        if src.len() != wanted {
+        if src.len() != register_count {
             return Err(wrong());
         }
         Ok(Op::TmemStore { shape, packed, split, src, address })
@@ -108,15 +108,15 @@ impl Builder<'_> {
             ("4x256b", CopyShape::S4x256),
             ("128x128b", CopyShape::S128x128),
             ("32x128b", CopyShape::S32x128),
-            ("64x128b", if instruction.has("warpx2::02_13") { CopyShape::S64x128Apart } else { CopyShape::S64x128Together }),
+            ("64x128b", if instruction.has("warpx2::02_13") { CopyShape::S64x128Warps02_13 } else { CopyShape::S64x128Warps01_23 }),
         ];
-        let known: Vec<&str> = COMMON
+        let known: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&["cp", "warpx4", "warpx2::02_13", "warpx2::01_23"])
             .copied()
             .chain(shapes.iter().map(|shape| shape.0))
             .collect();
-        only(instruction, &known)?;
+        check_modifiers(instruction, &known)?;
         if instruction.types().next().is_some() {
             return Err(unsupported(instruction, "a change of format"));
         }
@@ -140,7 +140,7 @@ impl Builder<'_> {
             ("kind::mxf4", TensorKind::Mxf4),
             ("kind::mxf4nvf4", TensorKind::Mxf4),
         ];
-        let known: Vec<&str> = COMMON
+        let known: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&[
                 "mma",
@@ -158,10 +158,10 @@ impl Builder<'_> {
             .copied()
             .chain(kinds.iter().map(|kind| kind.0))
             .collect();
-        only(instruction, &known)?;
+        check_modifiers(instruction, &known)?;
         let kind = kinds.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, kind)| kind);
         let Some(kind) = kind else { return Err(unsupported(instruction, "this kind")) };
-        let block = if instruction.has("block16") || instruction.has("scale_vec::4X") { 16 } else { 32 };
+        let scale_block = if instruction.has("block16") || instruction.has("scale_vec::4X") { 16 } else { 32 };
         let (mut a_tensor, mut a_shared) = (None, 0);
         match self.operand(instruction, 1)? {
             Operand::Address(address) => a_tensor = Some(self.plain_address(address)?),
@@ -188,12 +188,12 @@ impl Builder<'_> {
         Ok(TensorMma {
             kind,
             pair: instruction.has("cta_group::2"),
-            block,
+            scale_block,
             d: self.address(instruction, 0)?,
             a_tensor,
             a_shared,
             b: self.source(instruction, 2, 64)?,
-            descriptor: self.source(instruction, 3, 32)?,
+            instruction_descriptor: self.source(instruction, 3, 32)?,
             scales,
             disabled,
             accumulate,

@@ -2,40 +2,40 @@
 
 use super::builder::Builder;
 use super::matrix::{accumulator, operand_kind, shape};
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
 impl Builder<'_> {
-    pub(super) fn warp_group(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_wgmma(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         if instruction.opcode != "wgmma" {
             return Ok(None);
         }
         let has = |word: &str| instruction.has(word);
         if has("fence") || has("commit_group") || has("wait_group") {
-            only(instruction, &["fence", "commit_group", "wait_group", "sync", "aligned"])?;
+            check_modifiers(instruction, &["fence", "commit_group", "wait_group", "sync", "aligned"])?;
             return Ok(Some(if has("fence") {
                 Op::WgmmaFence
             } else if has("commit_group") {
                 Op::WgmmaCommit
             } else {
-                let Operand::Integer(left) = self.operand(instruction, 0)? else {
+                let Operand::Integer(max_open) = self.operand(instruction, 0)? else {
                     return Err(unsupported(instruction, "it needs a number"));
                 };
-                Op::WgmmaWait { left: (*left).clamp(0, 1 << 20) as u32 }
+                Op::WgmmaWait { max_open: (*max_open).clamp(0, 1 << 20) as u32 }
             }));
         }
         let Some((64, n, k)) = shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
-        only(instruction, &["mma_async", "sync", "aligned", "satfinite", &format!("m64n{n}k{k}")])?;
+        check_modifiers(instruction, &["mma_async", "sync", "aligned", "satfinite", &format!("m64n{n}k{k}")])?;
         let types: Vec<Type> = instruction.types().collect();
         let [d_type, a_type, b_type] = types[..] else { return Err(unsupported(instruction, "it needs three types")) };
         let (Some(a_kind), Some(b_kind)) = (operand_kind(a_type), operand_kind(b_type)) else {
             return Err(unsupported(instruction, "these types"));
         };
         let Some(d_type) = accumulator(d_type, has("satfinite")) else { return Err(unsupported(instruction, "this result")) };
-        let element = if a_type == Type::Tf32 { 4 } else { a_type.bytes() };
-        if k * element as usize != 32 || n % 8 != 0 || n > 256 || n == 0 {
+        let element_bytes = if a_type == Type::Tf32 { 4 } else { a_type.bytes() };
+        if k * element_bytes as usize != 32 || n % 8 != 0 || n > 256 || n == 0 {
             return Err(unsupported(instruction, "this shape"));
         }
         let to = self.operand(instruction, 0)?;
@@ -85,9 +85,9 @@ impl Builder<'_> {
             d_type,
             a_kind,
             b_kind,
-            a_table: if element == 1 { a_kind.table(8) } else { Vec::new() },
-            b_table: if element == 1 { b_kind.table(8) } else { Vec::new() },
-            element,
+            a_table: if element_bytes == 1 { a_kind.table(8) } else { Vec::new() },
+            b_table: if element_bytes == 1 { b_kind.table(8) } else { Vec::new() },
+            element_bytes,
             negate_a: number(0, 1) == -1,
             negate_b: number(1, 1) == -1,
             transpose_a,

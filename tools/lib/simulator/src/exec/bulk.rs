@@ -1,6 +1,6 @@
 //! TMA: bulk copies and tensor copies between global and shared memory.
 
-use super::defined;
+use super::check_defined;
 use super::memory::{MemoryLocation, combine, location, shared_location};
 use crate::decode::SHARED_BASE;
 use crate::fault::{Fault, Result};
@@ -18,7 +18,7 @@ use ptx::Type;
 
 /// A copy to shared memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Load {
+pub(crate) struct BulkLoad {
     from: Source,
     /// The destinations. A multicast writes the same data to several CTAs.
     to: Vec<(usize, u32)>,
@@ -31,14 +31,14 @@ pub(crate) struct Load {
 
 #[derive(Clone, Debug)]
 enum Source {
-    Tensor(Window),
+    Tensor(TmaTile),
     Global(u64),
     Shared((usize, u32)),
 }
 
 /// A copy from shared memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Store {
+pub(crate) struct BulkStore {
     pub(crate) cta: usize,
     pub(crate) warp: usize,
     pub(crate) group: u32,
@@ -52,19 +52,19 @@ pub(crate) struct Store {
 
 #[derive(Clone, Debug)]
 enum Target {
-    Tensor(Window),
+    Tensor(TmaTile),
     Global(u64),
 }
 
 /// A tile of a tensor.
 #[derive(Clone, Debug)]
-struct Window {
+struct TmaTile {
     map: TensorMap,
-    at: [i32; 5],
+    coordinates: [i32; 5],
     four_rows: bool,
 }
 
-impl Load {
+impl BulkLoad {
     /// Returns the CTAs whose barriers the copy signals.
     pub(crate) fn barriers(&self) -> impl Iterator<Item = usize> {
         self.barriers.iter().map(|(cta, _)| *cta)
@@ -73,9 +73,9 @@ impl Load {
 
 impl Source {
     /// Returns the global-memory ranges that the copy reads.
-    fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
+    fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
-            Source::Tensor(window) => window.pieces(),
+            Source::Tensor(window) => window.global_ranges(),
             Source::Global(address) => vec![(*address, bytes)],
             Source::Shared(_) => Vec::new(),
         };
@@ -85,24 +85,24 @@ impl Source {
 
 impl Target {
     /// Returns the global-memory ranges that the copy writes.
-    fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
+    fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
-            Target::Tensor(window) => window.pieces(),
+            Target::Tensor(window) => window.global_ranges(),
             Target::Global(address) => vec![(*address, bytes)],
         };
         rows.into_iter()
     }
 }
 
-impl Window {
-    fn pieces(&self) -> Vec<(u64, u32)> {
+impl TmaTile {
+    fn global_ranges(&self) -> Vec<(u64, u32)> {
         self.rows().iter().map(|row| (row.address, row.bytes)).collect()
     }
     fn bytes(&self) -> u32 {
         if self.four_rows { 4 * self.map.extent[0] * self.map.element } else { self.map.tile_bytes() }
     }
     fn rows(&self) -> Vec<Row> {
-        if self.four_rows { self.map.four_rows(self.at) } else { self.map.rows(self.at).collect() }
+        if self.four_rows { self.map.four_rows(self.coordinates) } else { self.map.rows(self.coordinates).collect() }
     }
 }
 
@@ -111,7 +111,7 @@ impl Machine<'_> {
         let mut seen: Vec<Vec<u64>> = Vec::new();
         for lane in lanes_of(mask) {
             // Lanes with equal requests share one copy, because the machine instruction issues one copy per warp.
-            let request = self.request(warp, lane, op)?;
+            let request = self.operand_values(warp, lane, op)?;
             if seen.contains(&request) {
                 continue;
             }
@@ -121,12 +121,12 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn request(&self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Vec<u64>> {
+    fn operand_values(&self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Vec<u64>> {
         let mut slots: Vec<RegSlot> = op.coordinates.to_vec();
         slots.extend([op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
         slots.extend(op.barrier.map(|address| address.base));
         for &slot in &slots {
-            defined(warp, slot, 1 << lane, "an operand of a copy")?;
+            check_defined(warp, slot, 1 << lane, "an operand of a copy")?;
         }
         Ok(slots.iter().map(|&slot| warp.read(slot)[lane]).collect())
     }
@@ -134,15 +134,15 @@ impl Machine<'_> {
     fn bulk_lane(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp) -> Result<()> {
         let actor = self.actor(cta, warp);
         let at = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
-        let tensor = if op.tensor { Some(self.tensor(warp, lane, op)?) } else { None };
-        let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, Window::bytes);
+        let tensor = if op.tensor { Some(self.tma_tile(warp, lane, op)?) } else { None };
+        let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, TmaTile::bytes);
         if tensor.is_none() && !bytes.is_multiple_of(16) {
             return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size must be a multiple of 16")));
         }
         if let Some(traffic) = self.traffic()
             && (op.from_side == Side::Global || op.to_side == Side::Global)
         {
-            traffic.bulk(bytes);
+            traffic.count_bulk_copy(bytes);
         }
         let shared = |cluster: &Cluster, address: u64| {
             let location = shared_location(cluster, cta, address as u32)?;
@@ -161,16 +161,16 @@ impl Machine<'_> {
                 Some(window) => Target::Tensor(window),
                 None => Target::Global(at(warp, op.to)),
             };
-            self.note_bulk(false, bytes, to.rows(bytes), &[]);
+            self.record_bulk_copy(false, bytes, to.global_ranges(bytes), &[]);
             let state = &mut cluster.ctas[cta];
             // Fence order is checked at the issue of the copy.
-            state.shared.read_async(from.1, bytes, actor, &state.fenced)?;
-            cluster.order.read(actor, cta, from.1, bytes)?;
+            state.shared.read_async(from.1, bytes, actor, &state.proxy_fence_times)?;
+            cluster.happens_before.read(actor, cta, from.1, bytes)?;
             if self.options.delivery == Delivery::Late {
-                cluster.ctas[cta].shared.leaving(from.1, bytes, true)?;
+                cluster.ctas[cta].shared.mark_async_read(from.1, bytes, true)?;
             }
             let group = warp.bulk_groups;
-            let store = Store { cta, warp: warp.index, group, from: from.1, bytes, to, reduce: op.reduce, data: None };
+            let store = BulkStore { cta, warp: warp.index, group, from: from.1, bytes, to, reduce: op.reduce, data: None };
             return self.submit(cluster, Pending { actor, action: Action::Store(store) });
         }
         let to = shared(cluster, at(warp, op.to))?;
@@ -185,7 +185,8 @@ impl Machine<'_> {
             if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
                 return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
             }
-            // In a CTA pair, the barrier is in the CTA of the destination's pair with the same parity as the operand's CTA.
+            // With `.cta_group::2`, the barrier of each destination is in the destination's CTA pair. Whether it is in the even or
+            // the odd CTA of the pair is the same as for the barrier operand.
             let barrier_of = |rank: usize| if op.pair { (rank & !1) | barrier.0 & 1 } else { rank };
             let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
             (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)
@@ -202,33 +203,33 @@ impl Machine<'_> {
             (None, Side::Shared) => {
                 let location = shared(cluster, at(warp, op.from))?;
                 let state = &cluster.ctas[location.0];
-                state.shared.read_async(location.1, bytes, actor, &state.fenced)?;
-                cluster.order.read(actor, location.0, location.1, bytes)?;
+                state.shared.read_async(location.1, bytes, actor, &state.proxy_fence_times)?;
+                cluster.happens_before.read(actor, location.0, location.1, bytes)?;
                 Source::Shared(location)
             }
         };
         for &barrier in &barriers {
-            cluster.reach(barrier, actor)?;
+            cluster.check_mbarrier_use(barrier, actor)?;
             cluster.mbarrier(barrier)?;
         }
-        self.note_bulk(true, bytes, from.rows(bytes), &barriers);
+        self.record_bulk_copy(true, bytes, from.global_ranges(bytes), &barriers);
         for &(cta, address) in &to {
             let state = &mut cluster.ctas[cta];
-            state.shared.begin_async(address, bytes, actor, &state.fenced)?;
+            state.shared.check_async_write(address, bytes, actor, &state.proxy_fence_times)?;
             if self.options.delivery == Delivery::Late {
-                state.shared.arriving(address, bytes, true)?;
+                state.shared.mark_async_write(address, bytes, true)?;
             }
         }
         let mut times = Vec::new();
         for &(cta, address) in &to {
-            times.push(cluster.order.write(actor, cta, address, bytes)?);
+            times.push(cluster.happens_before.write(actor, cta, address, bytes)?);
         }
-        let load = Load { from, to, barriers, bytes, times };
+        let load = BulkLoad { from, to, barriers, bytes, times };
         self.submit(cluster, Pending { actor, action: Action::Load(load) })
     }
 
     /// Returns the tensor map of an operand, with the coordinates.
-    fn tensor(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Window> {
+    fn tma_tile(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<TmaTile> {
         let address = warp.read(op.map)[lane].wrapping_add_signed(op.map_offset);
         let bytes = match location_of_map(address)? {
             MemoryLocation::Param(offset) => {
@@ -244,14 +245,14 @@ impl Machine<'_> {
             let message = format!("{} coordinates for a tensor of rank {}", op.coordinates.len(), map.rank);
             return Err(Fault::new("SIM070", message));
         }
-        let mut at = [0; 5];
-        for (coordinate, &slot) in at.iter_mut().zip(&op.coordinates) {
+        let mut coordinates = [0; 5];
+        for (coordinate, &slot) in coordinates.iter_mut().zip(&op.coordinates) {
             *coordinate = warp.read(slot)[lane] as i32;
         }
-        Ok(Window { map, at, four_rows: op.four_rows })
+        Ok(TmaTile { map, coordinates, four_rows: op.four_rows })
     }
 
-    pub(crate) fn load_tma_tile(&mut self, cluster: &mut Cluster, load: Load, actor: Actor) -> Result<()> {
+    pub(crate) fn perform_bulk_load(&mut self, cluster: &mut Cluster, load: BulkLoad, actor: Actor) -> Result<()> {
         let mut data = vec![0; load.bytes as usize];
         let mut swizzle = Swizzle::None;
         match &load.from {
@@ -275,21 +276,21 @@ impl Machine<'_> {
         for &(cta, address) in &load.to {
             let shared = &mut cluster.ctas[cta].shared;
             if self.options.delivery == Delivery::Late {
-                shared.arriving(address, load.bytes, false)?;
+                shared.mark_async_write(address, load.bytes, false)?;
             }
             for (index, chunk) in data.chunks(16).enumerate() {
                 shared.write_async(swizzle.apply(address + 16 * index as u32), chunk)?;
             }
         }
         for (&barrier, &time) in load.barriers.iter().zip(&load.times) {
-            cluster.order.arrive_data(actor, time, barrier);
+            cluster.happens_before.arrive_copy(actor, time, barrier);
             cluster.complete_bytes(barrier, load.bytes)?;
         }
         Ok(())
     }
 
     /// Reads the source of a store. Its shared memory may be overwritten afterwards.
-    pub(crate) fn read_source(&mut self, cluster: &mut Cluster, store: &mut Store) -> Result<()> {
+    pub(crate) fn read_source(&mut self, cluster: &mut Cluster, store: &mut BulkStore) -> Result<()> {
         if store.data.is_some() {
             return Ok(());
         }
@@ -304,13 +305,13 @@ impl Machine<'_> {
             data.extend_from_slice(shared.peek(swizzle.apply(at), length)?);
         }
         if self.options.delivery == Delivery::Late {
-            shared.leaving(store.from, store.bytes, false)?;
+            shared.mark_async_read(store.from, store.bytes, false)?;
         }
         store.data = Some(data);
         Ok(())
     }
 
-    pub(crate) fn store_tma_tile(&mut self, cluster: &mut Cluster, mut store: Store) -> Result<()> {
+    pub(crate) fn perform_bulk_store(&mut self, cluster: &mut Cluster, mut store: BulkStore) -> Result<()> {
         self.read_source(cluster, &mut store)?;
         let data = store.data.unwrap_or_default();
         match &store.to {
@@ -321,22 +322,22 @@ impl Machine<'_> {
                     let part = &data[start..start + row.bytes as usize];
                     if !part.is_empty() {
                         let reduce = store.reduce.map(|(op, _)| (op, map.ty));
-                        write(self.global.bytes(row.address, part.len())?, part, reduce, map.element);
+                        write_or_reduce(self.global.bytes_mut(row.address, part.len())?, part, reduce, map.element);
                     }
                 }
             }
             Target::Global(address) => {
-                let memory = self.global.bytes(*address, data.len())?;
-                write(memory, &data, store.reduce, store.reduce.map_or(1, |(_, ty)| ty.bytes()));
+                let memory = self.global.bytes_mut(*address, data.len())?;
+                write_or_reduce(memory, &data, store.reduce, store.reduce.map_or(1, |(_, ty)| ty.bytes()));
             }
         }
         Ok(())
     }
 
-    /// Waits until at most `left` groups of a warp's stores are open. With `read`, a store counts as done after its source was
+    /// Waits until at most `max_open` groups of a warp's stores are open. With `read`, a store counts as done after its source was
     /// read.
-    pub(super) fn bulk_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32, read: bool) -> Result<()> {
-        let due = |store: &Store| store.cta == cta && store.warp == warp.index && store.group + left < warp.bulk_groups;
+    pub(super) fn bulk_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32, read: bool) -> Result<()> {
+        let due = |store: &BulkStore| store.cta == cta && store.warp == warp.index && store.group + max_open < warp.bulk_groups;
         let mut queue = std::mem::take(&mut cluster.pending);
         let mut kept = std::collections::VecDeque::new();
         while let Some(mut pending) = queue.pop_front() {
@@ -359,7 +360,7 @@ fn location_of_map(address: u64) -> Result<MemoryLocation> {
     if address >> 32 << 32 == SHARED_BASE {
         return Err(Fault::new("SIM070", "a tensor map in shared memory"));
     }
-    location(&Cluster::none(), 0, Space::Generic, address)
+    location(&Cluster::empty(), 0, Space::Generic, address)
 }
 
 fn round_to_tf32(data: &mut [u8]) {
@@ -370,7 +371,7 @@ fn round_to_tf32(data: &mut [u8]) {
     }
 }
 
-fn write(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element: u32) {
+fn write_or_reduce(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element: u32) {
     let Some((op, ty)) = reduce else {
         memory.copy_from_slice(data);
         return;

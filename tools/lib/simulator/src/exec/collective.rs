@@ -1,6 +1,6 @@
 //! Warp collectives: shuffles, votes, matches, reductions, elections.
 
-use super::{Flow, defined, memory, missing_lanes};
+use super::{Flow, check_defined, memory, missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP, lanes_of, mask_of};
 use crate::program::{AtomOp, Op, RegSlot, ShuffleMode, VoteMode};
@@ -10,8 +10,8 @@ use numerics::float;
 use ptx::Type;
 
 /// Returns the members of a collective, or the flow to wait for the missing ones.
-fn gather(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result<u32, Flow>> {
-    defined(warp, members, mask, "a member mask")?;
+fn collective_members(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result<u32, Flow>> {
+    check_defined(warp, members, mask, "a member mask")?;
     let lane = mask.trailing_zeros() as usize;
     let members = warp.read(members)[lane] as u32;
     if mask & !members != 0 {
@@ -31,7 +31,7 @@ pub(super) fn execute(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
         | Op::Match { members, .. }
         | Op::Reduce { members, .. }
         | Op::Elect { members, .. }
-        | Op::WarpSync { members } => match gather(warp, mask, *members)? {
+        | Op::WarpSync { members } => match collective_members(warp, mask, *members)? {
             Ok(members) => members,
             Err(flow) => return Ok(flow),
         },
@@ -67,7 +67,7 @@ fn shuffle(
     by: RegSlot,
     clamp: RegSlot,
 ) -> Result<()> {
-    defined(warp, by, mask, "a shuffle's lane")?;
+    check_defined(warp, by, mask, "a shuffle's lane")?;
     let (values, undefined) = (*warp.read(src), warp.undefined[src as usize]);
     let (by, clamp) = (*warp.read(by), *warp.read(clamp));
     let mut out: Lanes = [0; WARP];
@@ -105,7 +105,7 @@ fn shuffle(
 }
 
 fn vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: RegSlot) -> Result<()> {
-    defined(warp, src, mask, "a vote")?;
+    check_defined(warp, src, mask, "a vote")?;
     let yes = mask_of(warp.read(src)) & mask;
     let value = match mode {
         VoteMode::All => u64::from(yes == mask),

@@ -1,7 +1,7 @@
 //! `clusterlaunchcontrol`, which steals clusters that are not launched yet, and `tensormap.replace`.
 
 use super::memory::{MemoryLocation, addresses, location, shared_location};
-use super::{Flow, defined};
+use super::{Flow, check_defined};
 use crate::decode::CANCELED;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
@@ -32,38 +32,41 @@ impl Machine<'_> {
         (response, barrier): (Address, Address),
         multicast: bool,
     ) -> Result<Flow> {
-        let at = addresses(warp, mask, response, Space::SharedCta, 16)?;
+        let lane_addresses = addresses(warp, mask, response, Space::SharedCta, 16)?;
         let barriers = addresses(warp, mask, barrier, Space::SharedCta, 8)?;
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
-            let (_, address) = shared_location(cluster, cta, at[lane] as u32)?;
+            let (_, address) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
             let (_, barrier) = shared_location(cluster, cta, barriers[lane] as u32)?;
             let to: Vec<usize> = if multicast { (0..cluster.ctas.len()).collect() } else { vec![cta] };
-            let taken = self.waiting.next();
-            let [x, y, z] = taken.unwrap_or_default();
+            let stolen = self.waiting.next();
+            let [x, y, z] = stolen.unwrap_or_default();
             let [a, b, c] = self.program.cluster;
             let low = u64::from(x * a) | u64::from(y * b) << 32;
-            let high = u64::from(z * c) | if taken.is_some() { CANCELED } else { 0 };
+            let high = u64::from(z * c) | if stolen.is_some() { CANCELED } else { 0 };
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&low.to_le_bytes());
             bytes[8..].copy_from_slice(&high.to_le_bytes());
             for &cta in &to {
-                self.note(|| Event::Complete { bar: (cta as u8, barrier), bytes: 16 });
-                cluster.reach((cta, barrier), actor).map_err(|fault| fault.lanes(1 << lane))?;
+                self.record_event(|| Event::Complete { bar: (cta as u8, barrier), bytes: 16 });
+                cluster.check_mbarrier_use((cta, barrier), actor).map_err(|fault| fault.lanes(1 << lane))?;
                 cluster.mbarrier((cta, barrier))?;
                 let state = &mut cluster.ctas[cta];
-                state.shared.begin_async(address, 16, actor, &state.fenced).map_err(|fault| fault.lanes(1 << lane))?;
-                cluster.order.write(actor, cta, address, 16)?;
+                state
+                    .shared
+                    .check_async_write(address, 16, actor, &state.proxy_fence_times)
+                    .map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.happens_before.write(actor, cta, address, 16)?;
             }
             self.submit(cluster, Pending { actor, action: Action::Response(Response { to, address, barrier, bytes }) })?;
         }
         Ok(Flow::Next)
     }
 
-    pub(crate) fn respond(&mut self, cluster: &mut Cluster, response: &Response, actor: Actor) -> Result<()> {
+    pub(crate) fn perform_response(&mut self, cluster: &mut Cluster, response: &Response, actor: Actor) -> Result<()> {
         for &cta in &response.to {
             cluster.ctas[cta].shared.write_async(response.address, &response.bytes)?;
-            cluster.order.arrive(actor, (cta, response.barrier));
+            cluster.happens_before.arrive(actor, (cta, response.barrier));
             cluster.complete_bytes((cta, response.barrier), 16)?;
         }
         Ok(())
@@ -98,12 +101,12 @@ impl Machine<'_> {
         field: MapField,
         value: RegSlot,
     ) -> Result<()> {
-        let at = addresses(warp, mask, address, space, 128)?;
-        defined(warp, value, mask, "a field of a tensor map")?;
+        let lane_addresses = addresses(warp, mask, address, space, 128)?;
+        check_defined(warp, value, mask, "a field of a tensor map")?;
         for lane in lanes_of(mask) {
             let value = warp.read(value)[lane];
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
-            match location(cluster, cta, space, at[lane]).map_err(located)? {
+            match location(cluster, cta, space, lane_addresses[lane]).map_err(located)? {
                 MemoryLocation::Global(address) => {
                     let mut map = self.global.read(address, 128).map_err(located)?.to_vec();
                     replace(&mut map, field, value).map_err(located)?;

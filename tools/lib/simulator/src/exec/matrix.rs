@@ -1,7 +1,7 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix`: moves matrices between shared memory and register fragments.
 
 use super::memory::{addresses, shared_location};
-use super::{Flow, defined, missing_lanes};
+use super::{Flow, check_defined, missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::fragment;
 use crate::lanes::{ALL, Lanes, WARP};
@@ -21,14 +21,15 @@ pub(super) fn whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
 }
 
 impl MatrixShape {
-    /// Number of addressed rows, 16 bytes each, and registers per matrix.
+    /// Returns the rows of a matrix; one lane provides the address of each.
     fn rows(self) -> usize {
         if matches!(self, MatrixShape::M8n8 | MatrixShape::M8n16) { 8 } else { 16 }
     }
+    /// Returns the registers of a matrix in each lane.
     fn registers(self) -> usize {
         if self == MatrixShape::M16n16 { 2 } else { 1 }
     }
-    /// Elements per register, and bytes per element.
+    /// Returns the elements per register, and the bytes per element.
     fn parts(self) -> (usize, usize) {
         if self == MatrixShape::M8n8 { (2, 2) } else { (4, 1) }
     }
@@ -64,11 +65,11 @@ impl Machine<'_> {
         let count = dst.len() / shape.registers();
         let used = shape.rows() * count;
         let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
-        let at = addresses(warp, addressed, address, Space::SharedCta, 16)?;
+        let lane_addresses = addresses(warp, addressed, address, Space::SharedCta, 16)?;
         if let Some(traffic) = self.traffic() {
-            traffic.shared(&at, addressed, 16);
+            traffic.count_shared_access(&lane_addresses, addressed, 16);
         }
-        self.note_shared(&at, addressed, 16, false);
+        self.record_shared_access(&lane_addresses, addressed, 16, false);
         let (parts, bytes) = shape.parts();
         let actor = self.actor(cta, warp);
         for matrix in 0..count {
@@ -76,13 +77,13 @@ impl Machine<'_> {
             let mut undefined = [false; 16];
             for row in 0..shape.rows() {
                 let lane = matrix * shape.rows() + row;
-                let (cta, offset) = shared_location(cluster, cta, at[lane] as u32)?;
-                cluster.order.read(actor, cta, offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
+                let (cta, offset) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
+                cluster.happens_before.read(actor, cta, offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 let shared = &cluster.ctas[cta].shared;
                 let data = shared.read(offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 rows[row].copy_from_slice(data);
                 if width < 8 {
-                    rows[row] = widen(data, width);
+                    rows[row] = expand_to_bytes(data, width);
                 }
                 undefined[row] = shared.is_undefined(offset, 16);
             }
@@ -120,11 +121,11 @@ impl Machine<'_> {
         }
         let used = shape.rows() * src.len();
         let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
-        let at = addresses(warp, addressed, address, Space::SharedCta, shape.row_bytes())?;
+        let lane_addresses = addresses(warp, addressed, address, Space::SharedCta, shape.row_bytes())?;
         if let Some(traffic) = self.traffic() {
-            traffic.shared(&at, addressed, shape.row_bytes());
+            traffic.count_shared_access(&lane_addresses, addressed, shape.row_bytes());
         }
-        self.note_shared(&at, addressed, shape.row_bytes(), false);
+        self.record_shared_access(&lane_addresses, addressed, shape.row_bytes(), false);
         let (parts, bytes) = shape.parts();
         let actor = self.actor(cta, warp);
         for (matrix, &slot) in src.iter().enumerate() {
@@ -139,12 +140,12 @@ impl Machine<'_> {
             }
             for (row, data) in rows.iter().enumerate().take(shape.rows()) {
                 let lane = matrix * shape.rows() + row;
-                let (cta, offset) = shared_location(cluster, cta, at[lane] as u32)?;
+                let (cta, offset) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
                 let data = &data[..shape.row_bytes() as usize];
                 let located = |fault: Box<Fault>| fault.lanes(1 << lane);
                 let before = cluster.ctas[cta].shared.peek(offset, shape.row_bytes()).map_err(located)?;
-                cluster.order.overwrites(actor, cta, offset, before, data).map_err(located)?;
-                cluster.order.write(actor, cta, offset, shape.row_bytes()).map_err(located)?;
+                cluster.happens_before.check_overwrite(actor, cta, offset, before, data).map_err(located)?;
+                cluster.happens_before.write(actor, cta, offset, shape.row_bytes()).map_err(located)?;
                 cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
             }
         }
@@ -153,7 +154,7 @@ impl Machine<'_> {
 }
 
 /// Expands sixteen packed elements of fewer than eight bits to one byte each.
-fn widen(row: &[u8], width: u32) -> [u8; 16] {
+fn expand_to_bytes(row: &[u8], width: u32) -> [u8; 16] {
     let all = row.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
     std::array::from_fn(|index| (all >> (index as u32 * width)) as u8 & ((1 << width) - 1))
 }
@@ -163,7 +164,7 @@ pub(super) fn move_matrix(warp: &mut Warp, mask: u32, dst: RegSlot, src: RegSlot
     if let Some(flow) = whole_warp(warp, mask)? {
         return Ok(flow);
     }
-    defined(warp, src, mask, "a matrix")?;
+    check_defined(warp, src, mask, "a matrix")?;
     let mut elements = [[0u64; 8]; 8];
     for (lane, value) in warp.read(src).iter().enumerate() {
         for part in 0..2 {

@@ -1,7 +1,7 @@
 //! mbarriers in shared memory, with phases and transaction counts.
 
 use super::memory::{addresses, shared_location};
-use super::{Flow, defined};
+use super::{Flow, check_defined};
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::lanes::{Lanes, WARP, lanes_of};
@@ -12,6 +12,7 @@ use crate::warp::{Wait, Warp};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mbarrier {
+    /// Arrivals that complete a phase, and arrivals that the current phase still needs.
     expected: u32,
     pending: u32,
     /// Expected bytes that have not arrived. Negative if data arrives before its `expect_tx`.
@@ -21,8 +22,8 @@ pub(crate) struct Mbarrier {
 }
 
 impl Mbarrier {
-    /// Completes the phase if nothing is outstanding. Returns whether it did.
-    fn settle(&mut self) -> bool {
+    /// Completes the phase if no arrivals and no bytes are outstanding. Returns whether the phase is complete.
+    fn try_complete_phase(&mut self) -> bool {
         let done = self.pending == 0 && self.transactions == 0;
         if done {
             self.phase += 1;
@@ -30,7 +31,7 @@ impl Mbarrier {
         }
         done
     }
-    /// Expects one more arrival in this phase.
+    /// Increases the arrivals that the current phase needs.
     pub(super) fn add_arrival(&mut self) {
         self.pending += 1;
     }
@@ -49,35 +50,35 @@ impl Cluster {
         self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
     }
     pub(crate) fn arrive(&mut self, location: (usize, u32), count: u32, actor: Actor) -> Result<()> {
-        self.order.arrive(actor, location);
+        self.happens_before.arrive(actor, location);
         let barrier = self.mbarrier(location)?;
         let Some(pending) = barrier.pending.checked_sub(count) else {
             let message = format!("{count} arrivals at the mbarrier at {:#x}, which waits for {}", location.1, barrier.pending);
             return Err(Fault::new("SIM054", message).note(format!("the barrier has {}", barrier.describe())));
         };
         barrier.pending = pending;
-        self.settle(location)
+        self.try_complete_phase(location)
     }
     /// Completes bytes of a transaction.
     pub(crate) fn complete_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.transactions -= i64::from(bytes);
-        self.settle(location)
+        self.try_complete_phase(location)
     }
     /// Checks that the use of a barrier is ordered after its initialisation.
-    pub(crate) fn reach(&mut self, location: (usize, u32), actor: Actor) -> Result<()> {
-        self.order.reach(actor, location)
+    pub(crate) fn check_mbarrier_use(&mut self, location: (usize, u32), actor: Actor) -> Result<()> {
+        self.happens_before.check_mbarrier_use(actor, location)
     }
-    fn settle(&mut self, location: (usize, u32)) -> Result<()> {
-        if self.mbarrier(location)?.settle() {
-            self.order.phase_done(location);
+    fn try_complete_phase(&mut self, location: (usize, u32)) -> Result<()> {
+        if self.mbarrier(location)?.try_complete_phase() {
+            self.happens_before.complete_phase(location);
         }
         Ok(())
     }
     fn expect(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.transactions += i64::from(bytes);
-        self.settle(location)
+        self.try_complete_phase(location)
     }
 }
 
@@ -94,19 +95,19 @@ impl Machine<'_> {
         operand: RegSlot,
         dst: Option<RegSlot>,
     ) -> Result<Flow> {
-        let at = addresses(warp, mask, address, Space::SharedCluster, 8)?;
-        defined(warp, operand, mask, "an mbarrier's operand")?;
+        let lane_addresses = addresses(warp, mask, address, Space::SharedCluster, 8)?;
+        check_defined(warp, operand, mask, "an mbarrier's operand")?;
         let operand = *warp.read(operand);
         let actor = self.actor(cta, warp);
         let mut out: Lanes = [0; WARP];
         let mut state = String::new();
-        for (lane, count) in uniform(mask, &at, &operand, op) {
+        for (lane, count) in acting_lanes(mask, &lane_addresses, &operand, op) {
             let value = operand[lane] as u32;
-            let location = shared_location(cluster, cta, at[lane] as u32)?;
+            let location = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
             let bar = (location.0 as u8, location.1);
             if !matches!(op, MbarrierOp::Init | MbarrierOp::Invalidate) {
-                cluster.reach(location, actor).map_err(located)?;
+                cluster.check_mbarrier_use(location, actor).map_err(located)?;
             }
             match op {
                 MbarrierOp::Init => {
@@ -114,10 +115,10 @@ impl Machine<'_> {
                     if (value == 0 && self.options.check_rules) || value >= 1 << 20 {
                         return Err(located(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
                     }
-                    self.note(|| Event::Init { bar, count: value });
+                    self.record_event(|| Event::Init { bar, count: value });
                     // The barrier must be in shared memory.
                     cluster.ctas[location.0].shared.write_async(location.1, &[0; 8])?;
-                    cluster.order.write(actor, location.0, location.1, 8).map_err(located)?;
+                    cluster.happens_before.write(actor, location.0, location.1, 8).map_err(located)?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
                     cluster.ctas[location.0].mbarriers.insert(location.1, barrier);
                 }
@@ -126,7 +127,7 @@ impl Machine<'_> {
                     cluster.ctas[location.0].mbarriers.remove(&location.1);
                 }
                 MbarrierOp::Arrive { drop } => {
-                    self.note(|| Event::Arrive { bar, count: value.saturating_mul(count) });
+                    self.record_event(|| Event::Arrive { bar, count: value.saturating_mul(count) });
                     let before = *cluster.mbarrier(location).map_err(located)?;
                     if drop {
                         let barrier = cluster.mbarrier(location)?;
@@ -136,18 +137,18 @@ impl Machine<'_> {
                     out[lane] = before.phase;
                 }
                 MbarrierOp::ArriveExpect => {
-                    self.note(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
-                    self.note(|| Event::Arrive { bar, count });
+                    self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
+                    self.record_event(|| Event::Arrive { bar, count });
                     out[lane] = cluster.mbarrier(location).map_err(located)?.phase;
                     cluster.mbarrier(location)?.transactions += i64::from(value) * i64::from(count);
                     cluster.arrive(location, count, actor).map_err(located)?;
                 }
                 MbarrierOp::Expect => {
-                    self.note(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
+                    self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
                     cluster.expect(location, value.saturating_mul(count)).map_err(located)?;
                 }
                 MbarrierOp::Complete => {
-                    self.note(|| Event::Complete { bar, bytes: value.saturating_mul(count) });
+                    self.record_event(|| Event::Complete { bar, bytes: value.saturating_mul(count) });
                     cluster.complete_bytes(location, value.saturating_mul(count)).map_err(located)?;
                 }
                 MbarrierOp::Wait { parity, .. } => {
@@ -158,14 +159,14 @@ impl Machine<'_> {
                     if !done && state.is_empty() {
                         state = barrier.describe();
                     }
-                    self.note(|| Event::Wait { bar, phases, done });
+                    self.record_event(|| Event::Wait { bar, phases, done });
                     if done {
-                        cluster.order.acquire(actor, location);
+                        cluster.happens_before.acquire(actor, location);
                     }
                 }
             }
         }
-        if uniform_operation(mask, &at, &operand) {
+        if is_uniform(mask, &lane_addresses, &operand) {
             out = [out[mask.trailing_zeros() as usize]; WARP];
         }
         if let MbarrierOp::Wait { blocking, .. } = op {
@@ -174,13 +175,17 @@ impl Machine<'_> {
             // test_wait at one instruction counts as a blocking wait. Otherwise, late work would never complete for a loop that
             // only polls.
             let pc = warp.splits[split].pc;
-            let again = warp.splits[split].gave_up == Some(pc);
-            let patient = blocking && self.options.delivery == Delivery::Early || again;
-            warp.splits[split].gave_up = if done { None } else { Some(pc) };
-            if !done && patient {
+            let is_repeated = warp.splits[split].failed_wait_pc == Some(pc);
+            let blocks = blocking && self.options.delivery == Delivery::Early || is_repeated;
+            warp.splits[split].failed_wait_pc = if done { None } else { Some(pc) };
+            if !done && blocks {
                 let lane = mask.trailing_zeros() as usize;
                 self.failed_waits[pc as usize] += 1;
-                return Ok(Flow::Wait(Wait::Mbarrier { address: at[lane] as u32, parity: operand[lane] as u32 & 1, state }));
+                return Ok(Flow::Wait(Wait::Mbarrier {
+                    address: lane_addresses[lane] as u32,
+                    parity: operand[lane] as u32 & 1,
+                    state,
+                }));
             }
             if let Some(dst) = dst {
                 warp.set(dst, mask, &out, 0);
@@ -194,15 +199,16 @@ impl Machine<'_> {
     }
 }
 
-fn uniform_operation(mask: u32, at: &Lanes, operand: &Lanes) -> bool {
+fn is_uniform(mask: u32, lane_addresses: &Lanes, operand: &Lanes) -> bool {
     let first = mask.trailing_zeros() as usize;
-    lanes_of(mask).all(|lane| at[lane] == at[first] && operand[lane] == operand[first])
+    lanes_of(mask).all(|lane| lane_addresses[lane] == lane_addresses[first] && operand[lane] == operand[first])
 }
 
-/// Returns the lanes that act, each with a multiplicity. Lanes with equal operands act once.
-fn uniform(mask: u32, at: &Lanes, operand: &Lanes, op: MbarrierOp) -> Vec<(usize, u32)> {
+/// Returns the lanes that perform the operation, each with the number of lanes that it stands for. If all lanes have equal
+/// operands, the first lane acts for all.
+fn acting_lanes(mask: u32, lane_addresses: &Lanes, operand: &Lanes, op: MbarrierOp) -> Vec<(usize, u32)> {
     let once = matches!(op, MbarrierOp::Wait { .. } | MbarrierOp::Init);
-    if uniform_operation(mask, at, operand) {
+    if is_uniform(mask, lane_addresses, operand) {
         return vec![(mask.trailing_zeros() as usize, if once { 1 } else { mask.count_ones() })];
     }
     lanes_of(mask).map(|lane| (lane, 1)).collect()

@@ -1,6 +1,6 @@
 //! Loads, stores and atomic operations of threads.
 
-use super::defined;
+use super::check_defined;
 use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP, lanes_of};
@@ -69,7 +69,7 @@ pub(crate) fn location(cluster: &Cluster, cta: usize, space: Space, address: u64
 
 /// Returns each lane's address after the checks that apply to every access.
 pub(crate) fn addresses(warp: &Warp, mask: u32, address: Address, space: Space, bytes: u32) -> Result<Lanes> {
-    defined(warp, address.base, mask, "an address")?;
+    check_defined(warp, address.base, mask, "an address")?;
     let base = warp.read(address.base);
     let narrow = !matches!(space, Space::Global | Space::Generic);
     let mut out: Lanes = [0; WARP];
@@ -120,19 +120,19 @@ impl Machine<'_> {
         address: Address,
     ) -> Result<()> {
         let total = element.bytes * dst.len() as u32;
-        let at = addresses(warp, mask, address, space, total)?;
-        self.count(space, cta, &at, mask, total);
+        let lane_addresses = addresses(warp, mask, address, space, total)?;
+        self.count(space, cta, &lane_addresses, mask, total);
         let actor = self.actor(cta, warp);
         let mut undefined = 0;
         for lane in lanes_of(mask) {
-            let location = location(cluster, cta, space, at[lane]).map_err(|fault| fault.lanes(1 << lane))?;
+            let location = location(cluster, cta, space, lane_addresses[lane]).map_err(|fault| fault.lanes(1 << lane))?;
             let local = self.program.local_bytes;
             let bytes: &[u8] = match location {
                 MemoryLocation::Global(address) => {
                     self.global.read(address, total as usize).map_err(|fault| fault.lanes(1 << lane))?
                 }
                 MemoryLocation::Shared(cta, offset) => {
-                    cluster.order.read(actor, cta, offset, total).map_err(|fault| fault.lanes(1 << lane))?;
+                    cluster.happens_before.read(actor, cta, offset, total).map_err(|fault| fault.lanes(1 << lane))?;
                     let shared = &cluster.ctas[cta].shared;
                     let bytes = shared.read(offset, total).map_err(|fault| fault.lanes(1 << lane))?;
                     undefined |= u32::from(shared.is_undefined(offset, total)) << lane;
@@ -156,14 +156,14 @@ impl Machine<'_> {
             }
         }
         for &slot in dst {
-            warp.mark(slot, mask, undefined);
+            warp.set_undefined(slot, mask, undefined);
         }
         Ok(())
     }
 
     /// Counts an access for the statistics. The first lane's address determines the space of a generic access.
-    fn count(&mut self, space: Space, cta: usize, at: &Lanes, mask: u32, bytes: u32) {
-        let first = at[mask.trailing_zeros() as usize];
+    fn count(&mut self, space: Space, cta: usize, lane_addresses: &Lanes, mask: u32, bytes: u32) {
+        let first = lane_addresses[mask.trailing_zeros() as usize];
         let (global, shared) = match (space, first >> 32 << 32) {
             (Space::Global, _) => (true, false),
             (Space::SharedCta | Space::SharedCluster, _) | (Space::Generic, SHARED_BASE) => (false, true),
@@ -171,21 +171,21 @@ impl Machine<'_> {
             (Space::Generic, _) => (true, false),
         };
         if global {
-            self.note_global(at, mask, bytes);
+            self.record_global_access(lane_addresses, mask, bytes);
         } else if shared {
             let remote = rank_of(first) != cta as u64;
-            self.note_shared(at, mask, bytes, remote);
+            self.record_shared_access(lane_addresses, mask, bytes, remote);
         }
         match self.traffic() {
-            Some(traffic) if global => traffic.global(at, mask, bytes),
-            Some(traffic) if shared => traffic.shared(at, mask, bytes),
+            Some(traffic) if global => traffic.count_global_access(lane_addresses, mask, bytes),
+            Some(traffic) if shared => traffic.count_shared_access(lane_addresses, mask, bytes),
             _ => {}
         }
     }
 
     /// Combines contiguous elements, aligned as one access.
     #[expect(clippy::too_many_arguments, reason = "the machine's parts, and one for each part of the instruction")]
-    pub(super) fn combine(
+    pub(super) fn multimem_reduce(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -217,8 +217,8 @@ impl Machine<'_> {
         address: Address,
     ) -> Result<()> {
         let total = bytes * src.len() as u32;
-        let at = addresses(warp, mask, address, space, total)?;
-        self.count(space, cta, &at, mask, total);
+        let lane_addresses = addresses(warp, mask, address, space, total)?;
+        self.count(space, cta, &lane_addresses, mask, total);
         let actor = self.actor(cta, warp);
         let mut buffer = [0; 64];
         for lane in lanes_of(mask) {
@@ -228,14 +228,14 @@ impl Machine<'_> {
             }
             let data = &buffer[..total as usize];
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
-            match location(cluster, cta, space, at[lane]).map_err(located)? {
+            match location(cluster, cta, space, lane_addresses[lane]).map_err(located)? {
                 MemoryLocation::Global(address) => {
                     self.global.write(address, data).map_err(located)?;
                 }
                 MemoryLocation::Shared(cta, offset) => {
                     let before = cluster.ctas[cta].shared.peek(offset, total).map_err(located)?;
-                    cluster.order.overwrites(actor, cta, offset, before, data).map_err(located)?;
-                    cluster.order.write(actor, cta, offset, total).map_err(located)?;
+                    cluster.happens_before.check_overwrite(actor, cta, offset, before, data).map_err(located)?;
+                    cluster.happens_before.write(actor, cta, offset, total).map_err(located)?;
                     cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
                 }
                 MemoryLocation::Local(offset) => {
@@ -264,18 +264,18 @@ impl Machine<'_> {
         address: Address,
     ) -> Result<()> {
         let bytes = ty.bytes();
-        let at = addresses(warp, mask, address, space, bytes)?;
-        self.count(space, cta, &at, mask, bytes);
+        let lane_addresses = addresses(warp, mask, address, space, bytes)?;
+        self.count(space, cta, &lane_addresses, mask, bytes);
         let actor = self.actor(cta, warp);
-        cluster.order.synchronise(actor);
+        cluster.happens_before.synchronise(actor);
         let [a, b] = src.map(|slot| *warp.read(slot));
         let mut out: Lanes = [0; WARP];
         for lane in lanes_of(mask) {
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
-            let memory = match location(cluster, cta, space, at[lane]).map_err(located)? {
-                MemoryLocation::Global(address) => self.global.bytes(address, bytes as usize).map_err(located)?,
+            let memory = match location(cluster, cta, space, lane_addresses[lane]).map_err(located)? {
+                MemoryLocation::Global(address) => self.global.bytes_mut(address, bytes as usize).map_err(located)?,
                 MemoryLocation::Shared(cta, offset) => {
-                    cluster.order.atomic(cta, offset);
+                    cluster.happens_before.atomic(cta, offset);
                     cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?
                 }
                 _ => return Err(located(Fault::new("SIM012", "an atomic operation on local memory"))),

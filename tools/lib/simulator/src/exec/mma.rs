@@ -42,7 +42,7 @@ pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
             }
         }
     }
-    if op.exclusive {
+    if op.uses_xor {
         // The population count of XOR: the counts of both operands minus twice the count of AND.
         for (index, sum) in accumulator.iter_mut().enumerate() {
             let (row, column) = (index / N, index % N);
@@ -102,7 +102,7 @@ impl MmaOperand {
     }
 }
 
-/// Returns the thread of a quad, or of a pair, that provides the scales.
+/// Returns the `thread-id` selector: for B the thread of each quad that provides the scales, for A the pair of threads.
 fn scale_thread(warp: &Warp, scale: &ScaleOp) -> usize {
     (warp.read(scale.thread)[0] & 3) as usize
 }

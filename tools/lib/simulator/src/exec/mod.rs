@@ -2,14 +2,14 @@
 
 pub(crate) mod bulk;
 mod collective;
-mod copies;
-pub(crate) mod copy;
+pub(crate) mod cp_async;
 pub(crate) mod launch;
 mod matrix;
 mod mbarrier;
 mod memory;
 pub(crate) mod mma;
 mod print;
+mod register_copies;
 pub(crate) mod tcgen05;
 pub(crate) mod tensor_mma;
 pub(crate) mod wgmma;
@@ -52,7 +52,7 @@ impl Machine<'_> {
     ) -> Result<Flow> {
         let mut mask = warp.splits[split].mask;
         if let Some((slot, negated)) = instr.guard {
-            if let Err(fault) = defined(warp, slot, mask, "a predicate") {
+            if let Err(fault) = check_defined(warp, slot, mask, "a predicate") {
                 self.breach(fault)?;
             }
             let values = mask_of(warp.read(slot));
@@ -64,30 +64,30 @@ impl Machine<'_> {
         if warp.any_in_flight() {
             // NVIDIA's compiler copies registers of asynchronous work before the wait.
             let pc = warp.splits[split].pc;
-            if copies::moves_in_flight(warp, &instr.op) {
+            if register_copies::copies_in_flight_register(warp, &instr.op) {
                 self.copy_in_flight(warp, mask, pc, &instr.op);
                 return Ok(Flow::Next);
             }
             check_in_flight(warp, &instr.op)?;
         }
         if !warp.tensor_loads.is_empty() {
-            check_loaded(warp, &instr.op)?;
+            check_tmem_loads(warp, &instr.op)?;
         }
         match &instr.op {
-            Op::Lane { f, dst, src, parts } => {
+            Op::Elementwise { f, dst, src, selects_bytes } => {
                 let mut out: Lanes = [0; WARP];
                 let sources = src.map(|slot| &warp.regs[slot as usize]);
                 f(&sources, &mut out);
                 let [a, b, c, d] = src.map(|slot| warp.undefined[slot as usize]);
-                let undefined = if *parts { a & b | c } else { a | b | c | d };
+                let undefined = if *selects_bytes { a & b | c } else { a | b | c | d };
                 warp.set(*dst, mask, &out, undefined);
             }
-            op @ (Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. }) => copies::copy(warp, mask, op),
+            op @ (Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. }) => register_copies::copy(warp, mask, op),
             Op::Select { dst, yes, no, predicate } => select(warp, mask, *dst, *yes, *no, *predicate),
             Op::Nothing => {}
             Op::ProxyFence => {
                 let cta = &mut cluster.ctas[cta];
-                cta.fenced[warp.index] = cta.shared.clock;
+                cta.proxy_fence_times[warp.index] = cta.shared.clock;
             }
             Op::Branch { target } => return Ok(Flow::Branch { target: *target, taken: mask }),
             Op::BranchIndirect { index, targets } => return branch_indirect(warp, mask, *index, targets),
@@ -110,8 +110,8 @@ impl Machine<'_> {
             Op::Atom { space, op, ty, dst, src, address } => {
                 self.atomic(cluster, cta, warp, mask, *space, *op, *ty, *dst, *src, *address)?;
             }
-            Op::Combine { space, op, ty, src, unused, address } => {
-                self.combine(cluster, cta, warp, mask, (*space, *address), (*op, *ty), src, *unused)?;
+            Op::MultimemReduce { space, op, ty, src, unused, address } => {
+                self.multimem_reduce(cluster, cta, warp, mask, (*space, *address), (*op, *ty), src, *unused)?;
             }
             Op::Barrier(op) => return self.barrier(cluster, cta, warp, split, op, mask),
             Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, cta, warp, *arrive, mask),
@@ -127,7 +127,9 @@ impl Machine<'_> {
                 let out = warp.read(*address).map(rank_of);
                 warp.set(*dst, mask, &out, 0);
             }
-            Op::CopyAsync { bytes, to, from, read } => self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *read)?,
+            Op::CopyAsync { bytes, to, from, src_size } => {
+                self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *src_size)?
+            }
             Op::CancelLaunch { response, barrier, multicast } => {
                 return self.cancel_launch(cluster, cta, warp, mask, (*response, *barrier), *multicast);
             }
@@ -136,13 +138,13 @@ impl Machine<'_> {
                 self.replace_in_map(cluster, cta, warp, mask, *space, *address, *field, *value)?;
             }
             Op::CopyCommit => self.copy_commit(warp, mask),
-            Op::CopyWait { left } => self.copy_wait(cluster, warp, mask, *left)?,
+            Op::CopyWait { max_open } => self.copy_wait(cluster, warp, mask, *max_open)?,
             Op::CopyArrive { address, increment } => {
                 return self.copy_arrive(cluster, cta, warp, mask, *address, *increment);
             }
             Op::Bulk(op) => self.bulk(cluster, cta, warp, mask, op)?,
             Op::BulkCommit => warp.bulk_groups += 1,
-            Op::BulkWait { left, read } => self.bulk_wait(cluster, cta, warp, *left, *read)?,
+            Op::BulkWait { max_open, read } => self.bulk_wait(cluster, cta, warp, *max_open, *read)?,
             Op::LoadMatrix { shape, transposed, bits, dst, address } => {
                 return self.load_matrix(cluster, cta, warp, mask, *shape, *transposed, *bits, dst, *address);
             }
@@ -162,7 +164,7 @@ impl Machine<'_> {
             }
             Op::WgmmaFence => warp.fence_registers(),
             Op::WgmmaCommit => self.wgmma_commit(warp),
-            Op::WgmmaWait { left } => return self.wgmma_wait(cluster, cta, warp, *left),
+            Op::WgmmaWait { max_open } => return self.wgmma_wait(cluster, cta, warp, *max_open),
             Op::TensorAllocate { .. }
             | Op::TensorFree { .. }
             | Op::TensorRelinquish
@@ -183,7 +185,7 @@ impl Machine<'_> {
 
     fn call(&mut self, warp: &mut Warp, mask: u32, function: Builtin, args: &[RegSlot], result: Option<RegSlot>) -> Result<()> {
         for &slot in args {
-            defined(warp, slot, mask, "an argument")?;
+            check_defined(warp, slot, mask, "an argument")?;
         }
         let mut out: Lanes = [0; WARP];
         for lane in crate::lanes::lanes_of(mask) {
@@ -206,7 +208,7 @@ impl Machine<'_> {
 
 /// Reports undefined operands of instructions whose effect depends on them, such as branches and addresses.
 #[inline]
-pub(crate) fn defined(warp: &Warp, slot: RegSlot, mask: u32, what: &str) -> Result<()> {
+pub(crate) fn check_defined(warp: &Warp, slot: RegSlot, mask: u32, what: &str) -> Result<()> {
     let lanes = warp.undefined[slot as usize] & mask;
     if lanes == 0 {
         return Ok(());
@@ -226,7 +228,7 @@ fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
     Ok(())
 }
 
-fn check_loaded(warp: &Warp, op: &Op) -> Result<()> {
+fn check_tmem_loads(warp: &Warp, op: &Op) -> Result<()> {
     let mut used = false;
     op.for_each_reg_slot(|slot| used |= warp.tensor_loads.contains(&slot));
     if used {
@@ -237,7 +239,7 @@ fn check_loaded(warp: &Warp, op: &Op) -> Result<()> {
 
 /// Waits until all `needed` lanes that have not exited reach the instruction.
 pub(crate) fn missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow> {
-    let missing = needed & warp.live() & !mask;
+    let missing = needed & warp.live_lanes() & !mask;
     (missing != 0).then_some(Flow::Wait(Wait::Lanes { missing }))
 }
 
@@ -252,7 +254,7 @@ fn select(warp: &mut Warp, mask: u32, dst: RegSlot, yes: RegSlot, no: RegSlot, p
 
 /// Branches the lanes of the lowest target. The other lanes retry and find their target.
 fn branch_indirect(warp: &mut Warp, mask: u32, index: RegSlot, targets: &[u32]) -> Result<Flow> {
-    defined(warp, index, mask, "a branch")?;
+    check_defined(warp, index, mask, "a branch")?;
     let values = *warp.read(index);
     let mut groups: Vec<(u32, u32)> = Vec::new();
     for lane in crate::lanes::lanes_of(mask) {

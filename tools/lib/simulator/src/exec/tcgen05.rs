@@ -2,7 +2,7 @@
 
 use super::matrix::whole_warp;
 use super::memory::{addresses, shared_location};
-use super::{Flow, defined};
+use super::{Flow, check_defined};
 use crate::descriptor::{Descriptor, Major};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
@@ -10,18 +10,18 @@ use crate::lanes::{ALL, Lanes, WARP, lanes_of};
 use crate::machine::{Cluster, Cta, Delivery, Machine, Races};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, CopyShape, Op, RegSlot, Space};
-use crate::tmem::Shape;
-use crate::tmem_happens_before::{ALL_LANES, Touch};
+use crate::tmem::TmemShape;
+use crate::tmem_happens_before::{ALL_LANES, TmemAccessKind};
 use crate::warp::{Wait, Warp};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Limit on the stores in flight per warp.
-const STORES: usize = 256;
+const MAX_OPEN_STORES: usize = 256;
 
 /// A copy from shared memory to tensor memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Fill {
+pub(crate) struct TmemCopy {
     cta: usize,
     pair: bool,
     to: u32,
@@ -29,9 +29,9 @@ pub(crate) struct Fill {
     shape: CopyShape,
 }
 
-/// A load or a store of a warp. A store may be deferred.
+/// A load from or a store to tensor memory by a warp. With late delivery, a store completes at its wait.
 #[derive(Clone, Debug)]
-pub(crate) struct Access {
+pub(crate) struct TmemTransfer {
     pc: u32,
     address: u32,
     values: Vec<Lanes>,
@@ -53,43 +53,43 @@ impl Machine<'_> {
                 if let Some(flow) = whole_warp(warp, mask)? {
                     return Ok(flow);
                 }
-                let (address, columns) = (uniform(warp, *address, "an address")?, uniform(warp, *columns, "a size")?);
+                let (address, columns) = (uniform_value(warp, *address, "an address")?, uniform_value(warp, *columns, "a size")?);
                 cluster.ctas[cta].tmem.free(address, columns)?;
             }
             Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
             Op::TmemLoad { .. } | Op::TmemStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, op),
-            Op::TensorWait { loads: false } => self.tensor_wait(cluster, cta, warp)?,
+            Op::TensorWait { loads: false } => self.complete_stores(cluster, cta, warp)?,
             Op::TensorWait { loads: true } => {
                 warp.tensor_loads.clear();
-                cluster.order.tensor_loaded(self.actor(cta, warp));
+                cluster.happens_before.complete_tmem_loads(self.actor(cta, warp));
             }
-            Op::TensorFence { before } => cluster.order.tensor_fence(self.actor(cta, warp), *before),
+            Op::TensorFence { before } => cluster.happens_before.tensor_fence(self.actor(cta, warp), *before),
             Op::TensorMma(op) => {
                 for lane in lanes_of(mask) {
                     self.tensor_mma(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
                 }
             }
             Op::TensorCopy { shape, pair, to, from } => {
-                defined(warp, to.base, mask, "an address")?;
-                defined(warp, *from, mask, "a matrix descriptor")?;
+                check_defined(warp, to.base, mask, "an address")?;
+                check_defined(warp, *from, mask, "a matrix descriptor")?;
                 for lane in lanes_of(mask) {
                     let to = (warp.read(to.base)[lane] as u32).wrapping_add(to.offset as u32);
-                    let fill = Fill { cta, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
-                    if fill.ctas().end > cluster.ctas.len() {
+                    let tmem_copy = TmemCopy { cta, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
+                    if tmem_copy.ctas().end > cluster.ctas.len() {
                         return Err(Fault::new("SIM082", "a CTA-pair copy in a cluster without a second CTA").lanes(1 << lane));
                     }
                     let actor = self.actor(cta, warp);
-                    fill.touch(&mut cluster.order, actor)?;
+                    tmem_copy.check_order(&mut cluster.happens_before, actor)?;
                     if self.options.delivery == Delivery::Late {
-                        fill.reserve(cluster, true)?;
+                        tmem_copy.set_in_flight(cluster, true)?;
                     }
-                    self.submit(cluster, Pending { actor, action: Action::Fill(fill) })?;
+                    self.submit(cluster, Pending { actor, action: Action::TmemCopy(tmem_copy) })?;
                 }
             }
             Op::TensorCommit { address, multicast } => {
-                let at = addresses(warp, mask, *address, Space::SharedCluster, 8)?;
+                let lane_addresses = addresses(warp, mask, *address, Space::SharedCluster, 8)?;
                 for lane in lanes_of(mask) {
-                    let location = shared_location(cluster, cta, at[lane] as u32)?;
+                    let location = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
                     let barriers = match multicast {
                         None => vec![location],
                         Some(slot) => {
@@ -101,11 +101,11 @@ impl Machine<'_> {
                             lanes_of(ranks).map(|rank| (rank, location.1)).collect()
                         }
                     };
-                    self.note_commit(&barriers);
+                    self.record_commit(&barriers);
                     let actor = self.actor(cta, warp);
-                    barriers.iter().try_for_each(|barrier| cluster.reach(*barrier, actor))?;
-                    cluster.order.tensor_fence(actor, true);
-                    let number = cluster.order.tensor_commit(actor);
+                    barriers.iter().try_for_each(|barrier| cluster.check_mbarrier_use(*barrier, actor))?;
+                    cluster.happens_before.tensor_fence(actor, true);
+                    let number = cluster.happens_before.tensor_commit(actor);
                     self.submit(cluster, Pending { actor, action: Action::Commit { barriers, number } })?;
                 }
             }
@@ -126,15 +126,15 @@ impl Machine<'_> {
         if let Some(flow) = whole_warp(warp, mask)? {
             return Ok(flow);
         }
-        let columns = uniform(warp, columns, "a size")?;
-        let at = addresses(warp, mask, address, Space::SharedCta, 4)?;
-        let (_, result) = shared_location(cluster, cta, at[0] as u32)?;
+        let columns = uniform_value(warp, columns, "a size")?;
+        let lane_addresses = addresses(warp, mask, address, Space::SharedCta, 4)?;
+        let (_, result) = shared_location(cluster, cta, lane_addresses[0] as u32)?;
         let state = &mut cluster.ctas[cta];
         let Some(start) = state.tmem.allocate(columns)? else {
             return Ok(Flow::Wait(Wait::Asynchronous { what: "free columns of tensor memory" }));
         };
-        cluster.order.write(self.actor(cta, warp), cta, result, 4)?;
-        cluster.order.tensor_allocated(cta, start..start + columns);
+        cluster.happens_before.write(self.actor(cta, warp), cta, result, 4)?;
+        cluster.happens_before.reset_tmem_columns(cta, start..start + columns);
         state.shared.write(result, &start.to_le_bytes(), warp.index)?;
         Ok(Flow::Next)
     }
@@ -148,7 +148,7 @@ impl Machine<'_> {
             Op::TmemStore { address, src, .. } => (*address, src, false),
             _ => unreachable!("the caller passes a load or a store"),
         };
-        let mut address = uniform(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
+        let mut address = uniform_value(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
         let first = (address >> 16) as usize;
         if first / 32 != warp.index % 4 {
             let message = format!(
@@ -162,15 +162,15 @@ impl Machine<'_> {
             address = address & 0x1f_ffff | (warp.index as u32 % 4) << 21;
         }
         let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
-        let access = Access { pc, address, values };
+        let access = TmemTransfer { pc, address, values };
         let tmem = &cluster.ctas[cta].tmem;
         for_each_cell(op, &access, |_, _, (lane, _), column| {
             tmem.cell(lane, column)?;
             let column = column as usize;
-            if tmem.mma[column] > 0 {
+            if tmem.mmas_in_flight[column] > 0 {
                 return Err(Fault::new("SIM034", format!("column {column} of tensor memory belongs to an MMA that is in flight")));
             }
-            if load && tmem.is_storing(Some(lane), column) {
+            if load && tmem.has_store_in_flight(Some(lane), column) {
                 return Err(Fault::new("SIM034", format!("column {column} of tensor memory is read before tcgen05.wait::st")));
             }
             Ok(())
@@ -182,9 +182,9 @@ impl Machine<'_> {
             groups |= 1 << (lane / 16);
             Ok(())
         })?;
-        let (actor, touch) = (self.actor(cta, warp), if load { Touch::Load } else { Touch::Store });
+        let (actor, access_kind) = (self.actor(cta, warp), if load { TmemAccessKind::Load } else { TmemAccessKind::Store });
         for column in columns {
-            cluster.order.tensor_touch(actor, cta, groups, column..column + 1, touch)?;
+            cluster.happens_before.check_tmem_access(actor, cta, groups, column..column + 1, access_kind)?;
         }
         // A load completes immediately in both delivery modes, because hardware scoreboards its registers and NVIDIA's compiler
         // relies on that. The ISA requires a wait before their use.
@@ -192,36 +192,36 @@ impl Machine<'_> {
             warp.tensor_loads.extend(slots);
         }
         if load || self.options.delivery == Delivery::Early {
-            return self.do_access(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
+            return self.transfer(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
         }
         let tmem = &mut cluster.ctas[cta].tmem;
         for_each_cell(op, &access, |_, _, (lane, _), column| {
-            tmem.storing(lane, column, true);
+            tmem.mark_store(lane, column, true);
             Ok(())
         })?;
         warp.tensor_stores.push(access);
-        if warp.tensor_stores.len() > STORES {
-            self.tensor_wait(cluster, cta, warp)?;
+        if warp.tensor_stores.len() > MAX_OPEN_STORES {
+            self.complete_stores(cluster, cta, warp)?;
         }
         Ok(Flow::Next)
     }
 
-    /// Performs the stores that a warp waits for.
-    fn tensor_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp) -> Result<()> {
+    /// Completes the stores of a warp at its `tcgen05.wait::st`.
+    fn complete_stores(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp) -> Result<()> {
         for access in std::mem::take(&mut warp.tensor_stores) {
             let op = &self.program.code[access.pc as usize].op;
             let state = &mut cluster.ctas[cta];
             for_each_cell(op, &access, |_, _, (lane, _), column| {
-                state.tmem.storing(lane, column, false);
+                state.tmem.mark_store(lane, column, false);
                 Ok(())
             })?;
-            self.do_access(state, warp, &access)?;
+            self.transfer(state, warp, &access)?;
         }
         Ok(())
     }
 
     /// Moves the data of a load or store.
-    fn do_access(&self, cta: &mut Cta, warp: &mut Warp, access: &Access) -> Result<()> {
+    fn transfer(&self, cta: &mut Cta, warp: &mut Warp, access: &TmemTransfer) -> Result<()> {
         let op = &self.program.code[access.pc as usize].op;
         match op {
             Op::TmemLoad { dst, packed, .. } => {
@@ -247,24 +247,24 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(crate) fn do_fill(&mut self, cluster: &mut Cluster, fill: &Fill, actor: Actor) -> Result<()> {
+    pub(crate) fn perform_tmem_copy(&mut self, cluster: &mut Cluster, tmem_copy: &TmemCopy, actor: Actor) -> Result<()> {
         if self.options.delivery == Delivery::Late {
-            fill.reserve(cluster, false)?;
+            tmem_copy.set_in_flight(cluster, false)?;
         }
-        let descriptor = Descriptor::tcgen05(fill.from)?;
-        for cta in fill.ctas() {
+        let descriptor = Descriptor::tcgen05(tmem_copy.from)?;
+        for cta in tmem_copy.ctas() {
             let state = &mut cluster.ctas[cta];
-            let (rows, bytes) = fill.shape.size();
+            let (rows, bytes) = tmem_copy.shape.size();
             for row in 0..rows {
                 for offset in (0..bytes).step_by(16) {
-                    let address = descriptor.chunk(Major::K, row as u32, offset);
-                    cluster.order.read(actor, cta, address, 16)?;
-                    let chunk = state.shared.read_async(address, 16, actor, &state.fenced)?.to_vec();
+                    let address = descriptor.chunk_address(Major::K, row as u32, offset);
+                    cluster.happens_before.read(actor, cta, address, 16)?;
+                    let chunk = state.shared.read_async(address, 16, actor, &state.proxy_fence_times)?.to_vec();
                     for (index, word) in chunk.chunks_exact(4).enumerate() {
                         let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-                        let column = (fill.to & 0xffff) + offset / 4 + index as u32;
-                        for lane in fill.shape.lanes(row) {
-                            state.tmem.write((fill.to >> 16) as usize + lane, column, value)?;
+                        let column = (tmem_copy.to & 0xffff) + offset / 4 + index as u32;
+                        for lane in tmem_copy.shape.lanes(row) {
+                            state.tmem.write((tmem_copy.to >> 16) as usize + lane, column, value)?;
                         }
                     }
                 }
@@ -274,23 +274,23 @@ impl Machine<'_> {
     }
 }
 
-impl Fill {
+impl TmemCopy {
     fn ctas(&self) -> Range<usize> {
         self.cta..self.cta + if self.pair { 2 } else { 1 }
     }
-    fn touch(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
+    fn check_order(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
         let first = self.to & 0xffff;
         let columns = first..first + self.shape.size().1 / 4;
-        self.ctas().try_for_each(|cta| order.tensor_touch(actor, cta, ALL_LANES, columns.clone(), Touch::MmaWrite))
+        self.ctas().try_for_each(|cta| order.check_tmem_access(actor, cta, ALL_LANES, columns.clone(), TmemAccessKind::MmaWrite))
     }
-    /// Begins or ends the read of shared memory.
-    fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
+    /// Marks the read of shared memory as in flight, or as complete.
+    fn set_in_flight(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
         let descriptor = Descriptor::tcgen05(self.from)?;
         let (rows, bytes) = self.shape.size();
         for cta in &mut cluster.ctas[self.ctas()] {
             for row in 0..rows as u32 {
                 for offset in (0..bytes).step_by(16) {
-                    cta.shared.leaving(descriptor.chunk(Major::K, row, offset), 16, begin)?;
+                    cta.shared.mark_async_read(descriptor.chunk_address(Major::K, row, offset), 16, begin)?;
                 }
             }
         }
@@ -305,7 +305,7 @@ impl CopyShape {
             CopyShape::S128x256 => (128, 32),
             CopyShape::S4x256 => (4, 32),
             CopyShape::S128x128 => (128, 16),
-            CopyShape::S64x128Apart | CopyShape::S64x128Together => (64, 16),
+            CopyShape::S64x128Warps02_13 | CopyShape::S64x128Warps01_23 => (64, 16),
             CopyShape::S32x128 => (32, 16),
         }
     }
@@ -315,16 +315,16 @@ impl CopyShape {
             CopyShape::S128x256 | CopyShape::S128x128 => vec![row],
             CopyShape::S4x256 => (0..4).map(|warp| 32 * warp + row).collect(),
             // Warps 0 and 2 receive the first half and warps 1 and 3 the second; or warps 0 and 1, and 2 and 3.
-            CopyShape::S64x128Apart => vec![row, row + 64],
-            CopyShape::S64x128Together => vec![row / 32 * 64 + row % 32, row / 32 * 64 + 32 + row % 32],
+            CopyShape::S64x128Warps02_13 => vec![row, row + 64],
+            CopyShape::S64x128Warps01_23 => vec![row / 32 * 64 + row % 32, row / 32 * 64 + 32 + row % 32],
             CopyShape::S32x128 => (0..4).map(|warp| 32 * warp + row).collect(),
         }
     }
 }
 
 /// Calls `f(register, thread, (lane, half), column)` for every cell of a load or store.
-fn for_each_cell(op: &Op, access: &Access, mut f: impl FnMut(usize, usize, (usize, u32), u32) -> Result<()>) -> Result<()> {
-    let (shape, count, packed, split): (Shape, usize, bool, u32) = match op {
+fn for_each_cell(op: &Op, access: &TmemTransfer, mut f: impl FnMut(usize, usize, (usize, u32), u32) -> Result<()>) -> Result<()> {
+    let (shape, count, packed, split): (TmemShape, usize, bool, u32) = match op {
         Op::TmemLoad { shape, dst, packed, split, .. } => (*shape, dst.len(), *packed, *split),
         Op::TmemStore { shape, src, packed, split, .. } => (*shape, src.len(), *packed, *split),
         _ => unreachable!("the instruction is a load or store"),
@@ -336,7 +336,7 @@ fn for_each_cell(op: &Op, access: &Access, mut f: impl FnMut(usize, usize, (usiz
                 let (lane, column) = shape.location(thread, register, if packed { 0 } else { split });
                 // A packed register holds two neighbouring columns.
                 let column = match packed {
-                    true => 2 * column + half + if shape == Shape::S16x32x2 && thread >= 16 { split } else { 0 },
+                    true => 2 * column + half + if shape == TmemShape::S16x32x2 && thread >= 16 { split } else { 0 },
                     false => column,
                 };
                 f(register, thread, (first + lane, half), start + column)?;
@@ -346,9 +346,9 @@ fn for_each_cell(op: &Op, access: &Access, mut f: impl FnMut(usize, usize, (usiz
     Ok(())
 }
 
-/// Returns a value that must be uniform in the warp.
-fn uniform(warp: &Warp, slot: RegSlot, what: &str) -> Result<u32> {
-    defined(warp, slot, ALL, what)?;
+/// Returns the value of a register that must be equal in all lanes of the warp.
+fn uniform_value(warp: &Warp, slot: RegSlot, what: &str) -> Result<u32> {
+    check_defined(warp, slot, ALL, what)?;
     let values = warp.read(slot);
     match values.iter().all(|value| value == &values[0]) {
         true => Ok(values[0] as u32),

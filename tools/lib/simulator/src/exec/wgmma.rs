@@ -1,18 +1,18 @@
 //! `wgmma`: asynchronous MMAs of a warp group.
 //!
-//! Each of the four warps computes 16 of the 64 rows. An MMA owns its registers until a wait covers its group; earlier accesses are
-//! faults. With late delivery, the MMA executes at that wait.
+//! Each of the four warps computes 16 of the 64 rows. An MMA owns its registers until a wait covers its commit group; an earlier
+//! access is a fault. With late delivery, the MMA executes at that wait.
 
-use super::copies::{copy, destinations};
 use super::matrix::whole_warp;
-use super::{Flow, defined};
+use super::register_copies::{copy, destinations};
+use super::{Flow, check_defined};
 use crate::descriptor::{Descriptor, Major, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::fragment;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::mma_arith::{Accumulator, multiply_accumulate};
-use crate::pending::QUEUE;
+use crate::pending::QUEUE_CAPACITY;
 use crate::program::{Op, Program, RegSlot, WgmmaA, WgmmaOp};
 use crate::warp::{Wait, Warp};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(crate) struct Issued {
 
 /// An operation on accumulators, in program order.
 #[derive(Clone, Debug)]
-enum Step {
+enum AccumulatorStep {
     Mma(Issued),
     Copy { pc: u32, mask: u32 },
 }
@@ -39,22 +39,23 @@ enum Step {
 /// The MMAs of a warp that no wait has covered.
 #[derive(Default)]
 pub(crate) struct OpenMmas {
-    open: Vec<Step>,
-    groups: VecDeque<Vec<Step>>,
+    open: Vec<AccumulatorStep>,
+    groups: VecDeque<Vec<AccumulatorStep>>,
     /// Number of MMAs issued so far.
     issued: u64,
 }
 
 /// The MMAs of a warp group. Its four warps must issue the same sequence.
 #[derive(Default)]
-pub(crate) struct Group {
-    /// Instruction indices of the MMAs from number `first` on, and the number of MMAs that each warp has issued.
+pub(crate) struct WarpGroupMmas {
+    /// Instruction indices of the MMAs from number `first` on. All warps have issued the MMAs before it.
     issued_at: VecDeque<u32>,
     first: u64,
+    /// The number of MMAs that each warp has issued.
     issued: [u64; 4],
 }
 
-impl Group {
+impl WarpGroupMmas {
     /// Records that a warp issues its next MMA. Returns the instruction index of another warp's MMA if it differs.
     fn issue(&mut self, warp: usize, pc: u32) -> Option<u32> {
         let index = self.issued[warp % 4] - self.first;
@@ -72,10 +73,10 @@ impl Group {
 }
 
 impl OpenMmas {
-    /// Records a copy of an accumulator. It belongs to the last MMA.
+    /// Records a copy of an accumulator, in the commit group of the last MMA.
     pub(super) fn copy(&mut self, pc: u32, mask: u32) {
         let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
-        group.into_iter().for_each(|group| group.push(Step::Copy { pc, mask }));
+        group.into_iter().for_each(|group| group.push(AccumulatorStep::Copy { pc, mask }));
     }
 }
 
@@ -88,17 +89,17 @@ fn mma_at(program: &Program, pc: u32) -> &WgmmaOp {
 }
 
 /// Marks all registers of the steps as in flight or not.
-fn mark(program: &Program, warp: &mut Warp, steps: &[Step], in_flight: bool) {
+fn mark_steps(program: &Program, warp: &mut Warp, steps: &[AccumulatorStep], in_flight: bool) {
     for step in steps {
         match step {
-            Step::Mma(issued) => {
+            AccumulatorStep::Mma(issued) => {
                 for &slot in mma_at(program, issued.pc).registers() {
-                    warp.in_flight(slot, in_flight);
+                    warp.set_in_flight(slot, in_flight);
                 }
             }
-            Step::Copy { pc, .. } => {
+            AccumulatorStep::Copy { pc, .. } => {
                 for &slot in destinations(&program.code[*pc as usize].op) {
-                    warp.in_flight(slot, in_flight);
+                    warp.set_in_flight(slot, in_flight);
                 }
             }
         }
@@ -119,7 +120,7 @@ impl Machine<'_> {
             return Ok(flow);
         }
         let same = |warp: &Warp, slot: RegSlot, what: &str| {
-            super::defined(warp, slot, ALL, what)?;
+            super::check_defined(warp, slot, ALL, what)?;
             let values = warp.read(slot);
             match values.iter().all(|value| value == &values[0]) {
                 true => Ok(values[0]),
@@ -133,7 +134,7 @@ impl Machine<'_> {
             let what = if op.d.contains(slot) { "accumulators" } else { "registers of A" };
             self.breach(Fault::new("SIM037", format!("a wgmma uses {what} that were written after the last wgmma.fence")))?;
         }
-        let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
+        let group = cluster.ctas[cta].warp_groups.entry(warp.index / 4).or_default();
         if let Some(other) = group.issue(warp.index, pc) {
             let line = self.program.code[other as usize].line;
             let message = format!("the warps of a group issue different wgmmas; the other one is in line {line}");
@@ -149,15 +150,15 @@ impl Machine<'_> {
         match self.options.delivery {
             Delivery::Early if !self.options.check_rules => {}
             Delivery::Early => self.mma(cluster, cta, warp, op, &issued)?,
-            Delivery::Late => reserve(cluster, cta, warp.index, op, &issued, true)?,
+            Delivery::Late => set_operands_in_flight(cluster, cta, warp.index, op, &issued, true)?,
         }
         warp.mmas.issued += 1;
         let open = warp.mmas.open.len() + warp.mmas.groups.iter().map(|group| group.len() + 1).sum::<usize>();
-        if open > QUEUE {
-            return Err(Fault::unsupported(format!("more than {QUEUE} wgmmas without a wait")));
+        if open > QUEUE_CAPACITY {
+            return Err(Fault::unsupported(format!("more than {QUEUE_CAPACITY} wgmmas without a wait")));
         }
-        let step = [Step::Mma(issued)];
-        mark(self.program, warp, &step, true);
+        let step = [AccumulatorStep::Mma(issued)];
+        mark_steps(self.program, warp, &step, true);
         warp.mmas.open.extend(step);
         Ok(Flow::Next)
     }
@@ -170,19 +171,19 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, left: u32) -> Result<Flow> {
+    pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, max_open: u32) -> Result<Flow> {
         let program = self.program;
-        if let Some(wait) = missing_warps(cluster, cta, warp, left) {
+        if let Some(wait) = missing_warps(cluster, cta, warp, max_open) {
             return Ok(Flow::Wait(wait));
         }
         let mut done = Vec::new();
-        while warp.mmas.groups.len() > left as usize {
+        while warp.mmas.groups.len() > max_open as usize {
             done.extend(warp.mmas.groups.pop_front().unwrap_or_default());
         }
-        mark(program, warp, &done, false);
+        mark_steps(program, warp, &done, false);
         let mmas = std::mem::take(&mut warp.mmas);
         for steps in mmas.groups.iter().chain([&mmas.open]) {
-            mark(program, warp, steps, true);
+            mark_steps(program, warp, steps, true);
         }
         warp.mmas = mmas;
         if self.options.delivery == Delivery::Early {
@@ -190,14 +191,14 @@ impl Machine<'_> {
         }
         for step in &done {
             match step {
-                Step::Mma(issued) => {
+                AccumulatorStep::Mma(issued) => {
                     let op = mma_at(program, issued.pc);
-                    reserve(cluster, cta, warp.index, op, issued, false)?;
+                    set_operands_in_flight(cluster, cta, warp.index, op, issued, false)?;
                     self.mma(cluster, cta, warp, op, issued).map_err(|fault| {
                         fault.line(program.code[issued.pc as usize].line).note("while the wgmma executed at its wait")
                     })?;
                 }
-                Step::Copy { pc, mask } => {
+                AccumulatorStep::Copy { pc, mask } => {
                     let op = &program.code[*pc as usize].op;
                     copy(warp, *mask, op);
                     destinations(op).iter().for_each(|&slot| warp.set_unfenced(slot, false));
@@ -212,22 +213,22 @@ impl Machine<'_> {
         let (n, k) = (op.n, op.k);
         let state = &cluster.ctas[cta];
         let actor = self.actor(cta, warp);
-        let order = &mut cluster.order;
+        let order = &mut cluster.happens_before;
         let mut read = |address: u32| {
             order.read(actor, cta, address, 16)?;
-            state.shared.read_async(address, 16, actor, &state.fenced)
+            state.shared.read_async(address, 16, actor, &state.proxy_fence_times)
         };
-        let bytes = op.element as usize;
+        let bytes = op.element_bytes as usize;
         let mut a = vec![0.0; M * k];
         match &op.a {
             WgmmaA::Shared(_) => {
                 let descriptor = Descriptor::wgmma(issued.a)?;
                 let first = warp.index % 4 * M;
-                // Only this warp's rows are read. Their offset is a multiple of eight rows in the matrix.
+                // The warp reads only its own rows, which start at a multiple of eight rows of the matrix.
                 let major = if op.transpose_a { Major::Mn } else { Major::K };
                 let shifted = |row: u32, offset: u32| match major {
-                    Major::K => descriptor.chunk(major, row + first as u32, offset),
-                    Major::Mn => descriptor.chunk(major, row, offset + (first * bytes) as u32),
+                    Major::K => descriptor.chunk_address(major, row + first as u32, offset),
+                    Major::Mn => descriptor.chunk_address(major, row, offset + (first * bytes) as u32),
                 };
                 let (rows, along) = if major == Major::K { (M, k) } else { (k, M) };
                 for row in 0..rows {
@@ -266,7 +267,7 @@ impl Machine<'_> {
         let mut accumulator = vec![0.0; M * n];
         if issued.accumulate {
             for (index, &slot) in op.d.iter().enumerate() {
-                defined(warp, slot, ALL, "a sum")?;
+                check_defined(warp, slot, ALL, "a sum")?;
                 for (lane, &value) in warp.read(slot).iter().enumerate() {
                     for (part, element_position) in fragment_elements(lane, index, packed) {
                         accumulator[element_position.0 * n + element_position.1] = op.d_type.value(value >> (16 * part));
@@ -289,21 +290,29 @@ impl Machine<'_> {
     }
 }
 
-/// Returns the warps that a wait depends on: all four warps of the group execute an MMA together.
-fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32) -> Option<Wait> {
-    let mmas = |steps: &Vec<Step>| steps.iter().filter(|step| matches!(step, Step::Mma(_))).count() as u64;
-    let kept = warp.mmas.groups.iter().rev().take(left as usize).chain([&warp.mmas.open]);
+/// Returns a wait if other warps of the group have not issued all MMAs that must be complete. Reason: the four warps execute an MMA
+/// together.
+fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32) -> Option<Wait> {
+    let mmas = |steps: &Vec<AccumulatorStep>| steps.iter().filter(|step| matches!(step, AccumulatorStep::Mma(_))).count() as u64;
+    let kept = warp.mmas.groups.iter().rev().take(max_open as usize).chain([&warp.mmas.open]);
     let due = warp.mmas.issued - kept.map(mmas).sum::<u64>();
-    let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
+    let group = cluster.ctas[cta].warp_groups.entry(warp.index / 4).or_default();
     let first = warp.index / 4 * 4;
     let missing: Vec<usize> = (0..4).filter(|&other| group.issued[other] < due).map(|other| first + other).collect();
-    (!missing.is_empty()).then_some(Wait::Group { missing, mmas: due })
+    (!missing.is_empty()).then_some(Wait::WarpGroup { missing, mmas: due })
 }
 
 /// Begins or ends an MMA's read of shared memory.
-fn reserve(cluster: &mut Cluster, cta: usize, warp: usize, op: &WgmmaOp, issued: &Issued, begin: bool) -> Result<()> {
+fn set_operands_in_flight(
+    cluster: &mut Cluster,
+    cta: usize,
+    warp: usize,
+    op: &WgmmaOp,
+    issued: &Issued,
+    begin: bool,
+) -> Result<()> {
     let shared = &mut cluster.ctas[cta].shared;
-    let bytes = op.element;
+    let bytes = op.element_bytes;
     let mut matrix = |descriptor: u64, transposed: bool, first: u32, count: u32| -> Result<()> {
         let descriptor = Descriptor::wgmma(descriptor)?;
         let (k, per) = (op.k as u32, 16 / bytes);
@@ -313,7 +322,7 @@ fn reserve(cluster: &mut Cluster, cta: usize, warp: usize, op: &WgmmaOp, issued:
         };
         for row in rows {
             for at in 0..along.1.div_ceil(per) {
-                shared.leaving(descriptor.chunk(major, row, along.0 + 16 * at), 16, begin)?;
+                shared.mark_async_read(descriptor.chunk_address(major, row, along.0 + 16 * at), 16, begin)?;
             }
         }
         Ok(())

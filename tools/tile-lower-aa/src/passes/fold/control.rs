@@ -12,25 +12,25 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, oth
     let blocks = [then, otherwise].map(|region| edit.function.body.block_of(region));
     if let Some(bit) = edit.splat(cond) {
         let taken = blocks[if bit == 1 { 0 } else { 1 }];
-        if let Some(values) = yielded(edit, taken) {
+        if let Some(values) = yielded_values(edit, taken) {
             forward_all(edit, op, &values);
             edit.inline(op, taken);
         }
         return;
     }
-    if let Some(Core::Binary { kind: Binary::Xor, lhs, rhs }) = edit.made_by(cond)
+    if let Some(Core::Binary { kind: Binary::Xor, lhs, rhs }) = edit.defining_core(cond)
         && edit.splat(rhs) == Some(1)
     {
         edit.become_op(op, Core::If { cond: lhs, then: otherwise, otherwise: then });
         return;
     }
-    if let [Some(yes), Some(no)] = blocks.map(|block| yielded(edit, block)) {
-        merge(edit, op, cond, &yes, &no, blocks);
+    if let [Some(yes), Some(no)] = blocks.map(|block| yielded_values(edit, block)) {
+        merge_branches(edit, op, cond, &yes, &no, blocks);
     }
 }
 
 /// The operands of a block's `yield`, if the block ends in one.
-fn yielded(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
+fn yielded_values(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     match edit.kind(edit.function.body.terminator(block)?) {
         Op::Core(Core::Yield { values }) => Some(values),
         _ => None,
@@ -43,8 +43,8 @@ fn forward_all(edit: &mut Edit<'_>, op: OpId, values: &[Value]) {
 }
 
 /// Forwards results that are equal on both sides, and replaces branches without other ops by selects of scalars.
-fn merge(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value], blocks: [Block; 2]) {
-    let empty = blocks.iter().all(|block| edit.function.body.blocks[*block].ops.len() == 1);
+fn merge_branches(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value], blocks: [Block; 2]) {
+    let has_only_yields = blocks.iter().all(|block| edit.function.body.blocks[*block].ops.len() == 1);
     let results = edit.function.body.ops[op].results.clone();
     for ((&result, &yes), &no) in results.iter().zip(yes).zip(no) {
         let ty = edit.ty(result).clone();
@@ -56,7 +56,9 @@ fn merge(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value]
             if *edit.ty(yes) == ty {
                 edit.forward(result, yes);
             }
-        } else if empty && matches!(&ty, Type::Tile { shape, .. } if shape.is_empty()) && *edit.ty(cond) == Type::scalar(Scalar::I1)
+        } else if has_only_yields
+            && matches!(&ty, Type::Tile { shape, .. } if shape.is_empty())
+            && *edit.ty(cond) == Type::scalar(Scalar::I1)
         {
             let value = edit.insert(op, Core::Select { cond, yes, no }, ty);
             edit.forward(result, value);

@@ -46,19 +46,19 @@ fn drop_access(edit: &mut Edit<'_>, op: OpId, index: usize, token: Option<Value>
 }
 
 /// Removes duplicates and tokens without accesses from a join.
-pub(super) fn tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
+pub(super) fn join_tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
     let Core::JoinTokens { tokens } = core else { return None };
-    let is_zero_init = |token: &Value| matches!(edit.made_by(*token), Some(Core::MakeToken {}));
-    let mut left: Vec<Value> = Vec::new();
+    let is_new_token = |token: &Value| matches!(edit.defining_core(*token), Some(Core::MakeToken {}));
+    let mut remaining: Vec<Value> = Vec::new();
     for token in tokens {
-        if !is_zero_init(token) && !left.contains(token) {
-            left.push(*token);
+        if !is_new_token(token) && !remaining.contains(token) {
+            remaining.push(*token);
         }
     }
-    match left[..] {
+    match remaining[..] {
         [] => Some(Folded::Op(Core::MakeToken {})),
         [token] => Some(Folded::Value(token)),
-        _ if left.len() < tokens.len() => Some(Folded::Op(Core::JoinTokens { tokens: left })),
+        _ if remaining.len() < tokens.len() => Some(Folded::Op(Core::JoinTokens { tokens: remaining })),
         _ => None,
     }
 }

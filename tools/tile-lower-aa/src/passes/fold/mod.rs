@@ -1,7 +1,7 @@
 //! Purpose: fold constants and bring ops into canonical form, up to a fixed point (`instcombine`).
 //! Requires: `.aa`.
 //! Establishes: constants are right operands of commutative ops and comparisons; scalars are broadcast in one step; a negated
-//! comparison is the opposite comparison. ARCHITECTURE.md lists the folds in "Folds of tile-lower-aa".
+//! comparison is the opposite comparison. docs/internals/facts-and-folds.md lists the folds.
 //! Preserves: float results bit for bit, token order and memory orderings.
 //! See also: LLVM's `InstCombine`; MLIR's canonicaliser.
 
@@ -17,8 +17,8 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::{Dense, Elem, Shape};
 use tileaa::{Function, Op, Type};
 
-/// The most iterations over the function; programs in practice need fewer.
-const ITERATIONS: usize = 8;
+/// Limit on the iterations over a function. Programs in practice need fewer.
+const MAX_ITERATIONS: usize = 8;
 
 /// The replacement of an op with one result.
 enum Folded {
@@ -28,10 +28,10 @@ enum Folded {
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut total = 0;
-    for _ in 0..ITERATIONS {
+    for _ in 0..MAX_ITERATIONS {
         let mut edit = Edit::new(function);
         for op in edit.order() {
-            one(&mut edit, op);
+            fold_op(&mut edit, op);
         }
         match edit.finish() {
             0 => break,
@@ -41,7 +41,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     total
 }
 
-fn one(edit: &mut Edit<'_>, op: OpId) {
+fn fold_op(edit: &mut Edit<'_>, op: OpId) {
     let kind = edit.kind(op);
     let Op::Core(core) = kind else {
         memory::fold(edit, op, kind);
@@ -52,7 +52,7 @@ fn one(edit: &mut Edit<'_>, op: OpId) {
         return;
     }
     let [result] = edit.function.body.ops[op].results[..] else { return };
-    let Some(folded) = memory::tokens(edit, &core).or_else(|| tile(edit, op, result, &core)) else { return };
+    let Some(folded) = memory::join_tokens(edit, &core).or_else(|| tile(edit, op, result, &core)) else { return };
     match folded {
         Folded::Value(value) => {
             edit.forward(result, value);
@@ -64,18 +64,18 @@ fn one(edit: &mut Edit<'_>, op: OpId) {
 
 fn tile(edit: &mut Edit<'_>, op: OpId, result: Value, core: &Core) -> Option<Folded> {
     let (elem, shape) = edit.ty(result).tile().map(|(elem, shape)| (elem, shape.clone()))?;
-    let at = Place { op, elem, shape };
+    let at = TypedOp { op, elem, shape };
     numbers::fold(edit, &at, core).or_else(|| shapes::fold(edit, &at, core))
 }
 
 /// An op and the type of its result.
-struct Place {
+struct TypedOp {
     op: OpId,
     elem: Elem,
     shape: Shape,
 }
 
-impl Place {
+impl TypedOp {
     fn ty(&self) -> Type {
         Type::Tile { elem: self.elem, shape: self.shape.clone() }
     }

@@ -1,6 +1,6 @@
 //! Folds elementwise ops.
 
-use super::{Folded, Place, splat};
+use super::{Folded, TypedOp, splat};
 use crate::passes::edit::Edit;
 use base::Value;
 use core_dialect::core_ops::Core;
@@ -8,7 +8,7 @@ use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
 
-pub(super) fn fold(edit: &mut Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
+pub(super) fn fold(edit: &mut Edit<'_>, at: &TypedOp, core: &Core) -> Option<Folded> {
     match *core {
         Core::Unary { kind, x } if is_int(at.elem) => edit.splat(x).map(|bits| splat(kind.eval(at.elem.carrier(), bits))),
         Core::Binary { kind, lhs, rhs } if is_int(at.elem) => binary(edit, at, kind, lhs, rhs),
@@ -16,22 +16,22 @@ pub(super) fn fold(edit: &mut Edit<'_>, at: &Place, core: &Core) -> Option<Folde
         Core::Convert { kind, x } => convert(edit, at, kind, x),
         Core::Select { cond, yes, no } => select(edit, at, cond, yes, no),
         Core::Offset { ptr, offset } => (edit.splat(offset) == Some(0)).then_some(Folded::Value(ptr)),
-        Core::IntToPtr { x } => match edit.made_by(x)? {
+        Core::IntToPtr { x } => match edit.defining_core(x)? {
             Core::PtrToInt { x } if *edit.ty(x) == at.ty() => Some(Folded::Value(x)),
             _ => None,
         },
-        Core::PtrToInt { x } => match edit.made_by(x)? {
+        Core::PtrToInt { x } => match edit.defining_core(x)? {
             Core::IntToPtr { x } => Some(Folded::Value(x)),
             _ => None,
         },
         Core::PtrCast { x } if *edit.ty(x) == at.ty() => Some(Folded::Value(x)),
-        Core::PtrCast { x } => match edit.made_by(x)? {
+        Core::PtrCast { x } => match edit.defining_core(x)? {
             Core::PtrCast { x } => Some(Folded::Op(Core::PtrCast { x })),
             _ => None,
         },
         Core::Assume { value, ref fact } => {
             let mut inner = value;
-            while let Some(Core::Assume { value: next, fact: known }) = edit.made_by(inner) {
+            while let Some(Core::Assume { value: next, fact: known }) = edit.defining_core(inner) {
                 if known == *fact {
                     return Some(Folded::Value(value));
                 }
@@ -47,7 +47,7 @@ fn is_int(elem: Elem) -> bool {
     elem.scalar().is_some_and(Scalar::is_int)
 }
 
-fn binary(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
+fn binary(edit: &mut Edit<'_>, at: &TypedOp, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
     let scalar = at.elem.carrier();
     let divides = matches!(kind, Binary::DivI { .. } | Binary::RemI { .. });
     let (left, right) = (edit.splat(lhs), edit.splat(rhs));
@@ -65,15 +65,15 @@ fn binary(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, rhs: Value)
             _ => {}
         }
     }
-    if let Some(folded) = both_compared(edit, kind, lhs, rhs) {
+    if let Some(folded) = merge_comparisons(edit, kind, lhs, rhs) {
         return Some(folded);
     }
     let right = right?;
-    identity(kind, scalar, lhs, right).or_else(|| chained(edit, at, kind, lhs, right))
+    fold_neutral_constant(kind, scalar, lhs, right).or_else(|| merge_constants(edit, at, kind, lhs, right))
 }
 
 /// Folds ops with a neutral or absorbing constant on the right.
-fn identity(kind: Binary, scalar: Scalar, lhs: Value, right: u64) -> Option<Folded> {
+fn fold_neutral_constant(kind: Binary, scalar: Scalar, lhs: Value, right: u64) -> Option<Folded> {
     let ones = right == scalar.mask();
     match kind {
         Binary::AddI { .. } | Binary::SubI { .. } | Binary::Or | Binary::Xor if right == 0 => Some(Folded::Value(lhs)),
@@ -89,10 +89,10 @@ fn identity(kind: Binary, scalar: Scalar, lhs: Value, right: u64) -> Option<Fold
     }
 }
 
-/// Merges consecutive ops with constants, and negated comparisons into the opposite ones.
-fn chained(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, right: u64) -> Option<Folded> {
+/// Merges an op with a constant into its operand: another op with a constant, or a comparison that the op negates.
+fn merge_constants(edit: &mut Edit<'_>, at: &TypedOp, kind: Binary, lhs: Value, right: u64) -> Option<Folded> {
     let scalar = at.elem.carrier();
-    match (kind, edit.made_by(lhs)?) {
+    match (kind, edit.defining_core(lhs)?) {
         (Binary::Xor, Core::Compare { kind, lhs, rhs }) if scalar == Scalar::I1 && right == 1 => {
             Some(Folded::Op(Core::Compare { kind: opposite(kind), lhs, rhs }))
         }
@@ -121,8 +121,8 @@ fn chained(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, right: u64
 }
 
 /// Merges the conjunction or disjunction of two comparisons of the same operands.
-fn both_compared(edit: &Edit<'_>, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
-    let int = |value| match edit.made_by(value)? {
+fn merge_comparisons(edit: &Edit<'_>, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
+    let int = |value| match edit.defining_core(value)? {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => Some((predicate, signedness, lhs, rhs)),
         _ => None,
     };
@@ -182,13 +182,14 @@ fn opposite(kind: Compare) -> Compare {
     }
 }
 
-fn mirrored(predicate: Predicate) -> Predicate {
+/// The predicate that holds for swapped operands exactly if `predicate` holds.
+fn with_swapped_operands(predicate: Predicate) -> Predicate {
     match predicate {
         Predicate::LessThan => Predicate::GreaterThan,
         Predicate::LessThanOrEqual => Predicate::GreaterThanOrEqual,
         Predicate::GreaterThan => Predicate::LessThan,
         Predicate::GreaterThanOrEqual => Predicate::LessThanOrEqual,
-        same => same,
+        symmetric => symmetric,
     }
 }
 
@@ -198,7 +199,7 @@ fn compare(edit: &Edit<'_>, kind: Compare, lhs: Value, rhs: Value) -> Option<Fol
     match (edit.splat(lhs), edit.splat(rhs)) {
         (Some(left), Some(right)) => Some(splat(kind.eval(scalar, left, right))),
         (Some(_), None) => {
-            let kind = Compare::Int { predicate: mirrored(predicate), signedness };
+            let kind = Compare::Int { predicate: with_swapped_operands(predicate), signedness };
             Some(Folded::Op(Core::Compare { kind, lhs: rhs, rhs: lhs }))
         }
         _ if lhs == rhs => Some(splat(kind.eval(scalar, 0, 0))),
@@ -206,7 +207,7 @@ fn compare(edit: &Edit<'_>, kind: Compare, lhs: Value, rhs: Value) -> Option<Fol
     }
 }
 
-fn convert(edit: &Edit<'_>, at: &Place, kind: Convert, x: Value) -> Option<Folded> {
+fn convert(edit: &Edit<'_>, at: &TypedOp, kind: Convert, x: Value) -> Option<Folded> {
     let (from, to) = (edit.ty(x).tile()?.0.carrier(), at.elem.carrier());
     if let Some(bits) = edit.splat(x)
         && !matches!(kind, Convert::FToI { .. })
@@ -216,7 +217,7 @@ fn convert(edit: &Edit<'_>, at: &Place, kind: Convert, x: Value) -> Option<Folde
     if kind == Convert::Bitcast && from == to {
         return Some(Folded::Value(x));
     }
-    let Core::Convert { kind: inner, x: first } = edit.made_by(x)? else { return None };
+    let Core::Convert { kind: inner, x: first } = edit.defining_core(x)? else { return None };
     let original = edit.ty(first).tile()?.0.carrier();
     match (kind, inner) {
         (Convert::TruncI { .. }, Convert::ExtI { .. }) if original == to => Some(Folded::Value(first)),
@@ -230,7 +231,7 @@ fn convert(edit: &Edit<'_>, at: &Place, kind: Convert, x: Value) -> Option<Folde
     }
 }
 
-fn select(edit: &Edit<'_>, at: &Place, cond: Value, yes: Value, no: Value) -> Option<Folded> {
+fn select(edit: &Edit<'_>, at: &TypedOp, cond: Value, yes: Value, no: Value) -> Option<Folded> {
     let same_type = |value: Value| *edit.ty(value) == at.ty();
     if yes == no && same_type(yes) {
         return Some(Folded::Value(yes));
@@ -243,10 +244,10 @@ fn select(edit: &Edit<'_>, at: &Place, cond: Value, yes: Value, no: Value) -> Op
         return Some(Folded::Value(cond));
     }
     if at.elem == Elem::Scalar(Scalar::I1) && edit.splat(yes) == Some(0) && edit.splat(no) == Some(1) {
-        // Reuses an existing constant true.
+        // `no` is the constant true, which the xor needs.
         return Some(Folded::Op(Core::Binary { kind: Binary::Xor, lhs: cond, rhs: no }));
     }
-    match edit.made_by(cond)? {
+    match edit.defining_core(cond)? {
         Core::Binary { kind: Binary::Xor, lhs, rhs } if edit.splat(rhs) == Some(1) => {
             Some(Folded::Op(Core::Select { cond: lhs, yes: no, no: yes }))
         }

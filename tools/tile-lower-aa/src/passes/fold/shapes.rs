@@ -1,11 +1,11 @@
 //! Folds ops that rearrange elements.
 
-use super::{Folded, Place, splat};
+use super::{Folded, TypedOp, splat};
 use crate::passes::edit::Edit;
 use base::Value;
 use core_dialect::core_ops::Core;
 
-pub(super) fn fold(edit: &Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
+pub(super) fn fold(edit: &Edit<'_>, at: &TypedOp, core: &Core) -> Option<Folded> {
     if let Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } | Core::Extract { x, .. } = *core {
         if *edit.ty(x) == at.ty() && !matches!(core, Core::Permute { order, .. } if !is_identity(order)) {
             return Some(Folded::Value(x));
@@ -18,16 +18,16 @@ pub(super) fn fold(edit: &Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
         }
     }
     match core {
-        Core::Broadcast { x } => match edit.made_by(*x)? {
+        Core::Broadcast { x } => match edit.defining_core(*x)? {
             Core::Broadcast { x } => Some(Folded::Op(Core::Broadcast { x })),
             Core::Reshape { x } if is_scalar(edit, x) => Some(Folded::Op(Core::Broadcast { x })),
             _ => None,
         },
-        Core::Reshape { x } => match edit.made_by(*x)? {
+        Core::Reshape { x } => match edit.defining_core(*x)? {
             Core::Reshape { x } => Some(Folded::Op(Core::Reshape { x })),
             _ => None,
         },
-        Core::Permute { x, order } => match edit.made_by(*x)? {
+        Core::Permute { x, order } => match edit.defining_core(*x)? {
             Core::Permute { x, order: inner } => {
                 let order = order.iter().map(|dim| inner[*dim as usize]).collect();
                 Some(Folded::Op(Core::Permute { x, order }))
@@ -38,7 +38,7 @@ pub(super) fn fold(edit: &Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
             let (left, right) = (edit.splat(*lhs)?, edit.splat(*rhs)?);
             (left == right).then(|| splat(left))
         }
-        Core::Reinterpret { x } => match edit.made_by(*x)? {
+        Core::Reinterpret { x } => match edit.defining_core(*x)? {
             Core::Reinterpret { x } if *edit.ty(x) == at.ty() => Some(Folded::Value(x)),
             Core::Reinterpret { x } => Some(Folded::Op(Core::Reinterpret { x })),
             _ => None,
@@ -57,7 +57,7 @@ fn is_identity(order: &[u32]) -> bool {
 
 /// The scalar of which a value is a broadcast.
 fn broadcast_scalar(edit: &Edit<'_>, value: Value) -> Option<Value> {
-    match edit.made_by(value)? {
+    match edit.defining_core(value)? {
         Core::Broadcast { x } if is_scalar(edit, x) => Some(x),
         _ => None,
     }

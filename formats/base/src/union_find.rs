@@ -1,0 +1,50 @@
+//! Union-find over the indices 0 to `len`. The smallest index of a set represents it, so results do not depend on the order of joins.
+
+#[derive(Clone, Debug)]
+pub struct UnionFind(Vec<usize>);
+
+impl UnionFind {
+    /// Each index is a set of its own.
+    pub fn new(len: usize) -> UnionFind {
+        UnionFind((0..len).collect())
+    }
+
+    /// The representative of the set that contains an index.
+    pub fn find(&self, mut index: usize) -> usize {
+        while self.0[index] != index {
+            index = self.0[index];
+        }
+        index
+    }
+
+    /// Merges the sets of two indices.
+    pub fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.shorten(one), self.shorten(other));
+        self.0[one.max(other)] = one.min(other);
+    }
+
+    /// As `find`, with path halving.
+    fn shorten(&mut self, mut index: usize) -> usize {
+        while self.0[index] != index {
+            self.0[index] = self.0[self.0[index]];
+            index = self.0[index];
+        }
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_indices_have_the_smallest_as_representative() {
+        let mut sets = UnionFind::new(6);
+        sets.join(4, 5);
+        sets.join(5, 2);
+        sets.join(0, 1);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|index| sets.find(index)), [0, 0, 2, 3, 2, 2]);
+        sets.join(1, 4);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|index| sets.find(index)), [0, 0, 0, 3, 0, 0]);
+    }
+}

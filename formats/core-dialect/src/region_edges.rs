@@ -1,0 +1,80 @@
+//! Region edges: the values that ops with regions forward unchanged, each with its destination. An edge leads into a loop, to the
+//! next iteration, out of a loop, or out of a branch. MLIR's `RegionBranchOpInterface` has the same purpose.
+
+use crate::core_ops::Core;
+use crate::rules::MiddleOp;
+use base::ir::Op;
+use base::{Body, Region, Value};
+
+/// A value forwarded to a block argument or to a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionEdge {
+    pub from: Value,
+    pub to: Value,
+}
+
+/// The edges of all ops in a region.
+pub fn region_edges<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Vec<RegionEdge> {
+    body.walk(region).into_iter().flat_map(|op| edges_of_op(body, op)).collect()
+}
+
+/// The edges of one op, without those of the ops inside its regions.
+pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge> {
+    let results = &body.ops[op].results;
+    let mut edges = Vec::new();
+    let mut forward =
+        |from: &[Value], to: &[Value]| edges.extend(from.iter().zip(to).map(|(from, to)| RegionEdge { from: *from, to: *to }));
+    match body.ops[op].kind.core() {
+        Some(Core::If { then, otherwise, .. }) => {
+            for region in [then, otherwise] {
+                let end = body.terminator(body.block_of(*region)).and_then(|end| body.ops[end].kind.core());
+                if let Some(Core::Yield { values }) = end {
+                    forward(values, results);
+                }
+            }
+        }
+        Some(Core::For { init, body: inner, .. }) => {
+            let args = &body.blocks[body.block_of(*inner)].args[1..];
+            forward(init, args);
+            // A loop without iterations.
+            forward(init, results);
+            for values in LoopEnds::of(body, *inner).continued {
+                forward(values, args);
+                forward(values, results);
+            }
+        }
+        Some(Core::Loop { init, body: inner }) => {
+            let args = &body.blocks[body.block_of(*inner)].args;
+            let ends = LoopEnds::of(body, *inner);
+            forward(init, args);
+            ends.continued.iter().for_each(|values| forward(values, args));
+            ends.left.iter().for_each(|values| forward(values, results));
+        }
+        _ => {}
+    }
+    edges
+}
+
+/// The values with which a loop continues, and with which it ends, anywhere in its body.
+pub struct LoopEnds<'a> {
+    pub continued: Vec<&'a [Value]>,
+    pub left: Vec<&'a [Value]>,
+}
+
+impl<'a> LoopEnds<'a> {
+    pub fn of<O: MiddleOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
+        let (mut ends, mut work) = (LoopEnds { continued: Vec::new(), left: Vec::new() }, vec![loop_body]);
+        while let Some(region) = work.pop() {
+            for &op in &body.blocks[body.block_of(region)].ops {
+                match body.ops[op].kind.core() {
+                    Some(Core::Continue { values }) => ends.continued.push(values),
+                    Some(Core::Break { values }) => ends.left.push(values),
+                    // The ends inside a nested loop belong to that loop.
+                    Some(Core::For { .. } | Core::Loop { .. }) => {}
+                    _ => work.extend(body.ops[op].kind.regions()),
+                }
+            }
+        }
+        ends
+    }
+}
