@@ -136,6 +136,10 @@ impl Copies {
                         Err(reason) => found.no_tma.push((load, reason)),
                     }
                 }
+                if plan.is_stored_right_operand(function, load) {
+                    found.declined.push((load, "threads store it for MMAs in tensor memory"));
+                    continue;
+                }
                 let plan = match body.ops[load].kind {
                     Op::LoadView { .. } if planner.uses.reaches_mma(body.result(load)) => planner.view(load, block),
                     Op::Load { .. } if planner.uses.reaches_mma(body.result(load)) => planner.pointers(load, block),

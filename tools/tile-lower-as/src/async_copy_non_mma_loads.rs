@@ -7,7 +7,7 @@
 //! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 
 use crate::async_copies::{Copy, CopyPlanner};
-use crate::counted_loops::core;
+use crate::operand_trees::core;
 use base::ir::{Block, Op as OpId};
 use base::{Envelope, Value};
 use core_dialect::core_ops::Core;

@@ -117,7 +117,7 @@ fn waits_for_ctas(function: &tileaa::Function) -> bool {
 fn most_elements(function: &tileaa::Function) -> usize {
     let body = &function.body;
     let mut ops = body.blocks[function.entry()].ops.iter();
-    match ops.any(|op| is_persistent(body, *op, crate::counted_loops::core)) {
+    match ops.any(|op| is_persistent(body, *op, crate::operand_trees::core)) {
         true => MAX_ELEMENTS_PERSISTENT,
         false => MAX_ELEMENTS,
     }

@@ -26,7 +26,6 @@ mod clc_loops;
 mod cluster;
 mod cluster_fma_dots;
 mod convert;
-mod counted_loops;
 mod epilogue_subtiling;
 mod hoist_loads_above_reductions;
 mod independent_subgraphs;
@@ -37,6 +36,7 @@ mod lowering_plan;
 mod mma_selection;
 mod move_unit_dims;
 mod operand_load_layouts;
+mod operand_trees;
 mod operands;
 mod packed_fp4_operands;
 mod remarks;
@@ -157,10 +157,9 @@ impl Lowering {
         self.program.payload.functions.iter().try_for_each(|function| has_pointers(function, &self.lowered.envelope))?;
         let (options, target) = (Choices::of(&self.lowered.envelope), self.lowered.envelope.target()?);
         for function in &mut self.program.payload.functions {
-            *function = move_unit_dims::run(function);
+            *function = packed_fp4_operands::run(&move_unit_dims::run(function), target);
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
-                *function = packed_fp4_operands::run(function, target);
                 let (chains, detached) = tmem_accumulator_chains::of(function);
                 let mut detached: BTreeSet<Op> = detached.into_keys().collect();
                 let (in_tensor_memory, why) = LoweringPlan::rehearsed(

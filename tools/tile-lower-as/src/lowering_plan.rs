@@ -36,7 +36,8 @@ pub(crate) struct LoweringPlan {
     pub(crate) mmas: MmaSelections,
     /// MMAs that use neither `tcgen05` nor `wgmma`, with the reason.
     refused: BTreeMap<Op, &'static str>,
-    /// Loads of `tcgen05` left operands that threads load to registers and store to tensor memory.
+    /// Loads of `tcgen05` operands that threads load to registers. They store left operands to tensor memory and right operands to
+    /// shared memory.
     by_threads: BTreeSet<Op>,
     pub(crate) copies: Copies,
     /// Loads whose copies did not fit shared memory once all its other uses were known.
@@ -152,26 +153,26 @@ impl LoweringPlan {
         MmaSelections::of(function, &self.accesses, target, limits, &self.refused, &self.by_threads)
     }
 
-    /// Selects the loads that become copies. If TMA cannot copy the left operand of a `tcgen05` MMA (gathered rows), threads store
-    /// it to tensor memory. MMAs whose operands still cannot reach the required memory use another family.
+    /// Selects the loads that become copies. If TMA cannot copy an operand of a `tcgen05` MMA (gathered rows), threads store it where
+    /// the MMA reads it. MMAs whose operands still cannot reach the required memory use another family.
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
         loop {
             if options.level >= 2 {
                 self.copies = Copies::of(function, self, target, options);
             }
-            let failing = tcgen05_selection::without_tma(function, &self.mmas, &self.copies);
+            let failing = tcgen05_selection::without_tma(function, &self.mmas, &self.copies, &self.by_threads);
             if failing.is_empty() {
                 return;
             }
             let mut by_threads = Vec::new();
             for (op, why) in failing {
-                let untried = |load: &Op| why == tcgen05_selection::NO_TMA && !self.by_threads.contains(load);
-                let left = self.left_without_tma(function, op);
-                match left.filter(untried) {
-                    Some(load) => by_threads.push(load),
-                    None => {
+                let loads = self.operands_without_tma(function, op);
+                let untried = loads.iter().copied().filter(|load| !self.by_threads.contains(load)).collect::<Vec<_>>();
+                match why == tcgen05_selection::NO_TMA && !untried.is_empty() {
+                    true => by_threads.extend(untried),
+                    false => {
                         self.refused.insert(op, why);
-                        left.iter().for_each(|load| _ = self.by_threads.remove(load));
+                        loads.iter().for_each(|load| _ = self.by_threads.remove(load));
                     }
                 }
             }
@@ -180,11 +181,19 @@ impl LoweringPlan {
         }
     }
 
-    /// The load of the left operand of an MMA, unless TMA copies this operand.
-    fn left_without_tma(&self, function: &Function, mma: Op) -> Option<Op> {
-        let [lhs, ..] = operands::of_mma(function, mma);
+    /// The loads of an MMA's operands, without those that TMA copies.
+    fn operands_without_tma(&self, function: &Function, mma: Op) -> Vec<Op> {
+        let [lhs, rhs, _] = operands::of_mma(function, mma);
         let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
-        operands::loaded_by(function, lhs).filter(|load| !by_tma(load))
+        let loads = [lhs, rhs].into_iter().filter_map(|operand| operands::loaded_by(function, operand));
+        loads.filter(|load| !by_tma(load)).collect()
+    }
+
+    /// Whether threads load a right operand to registers and store it to shared memory for a `tcgen05` MMA. A copy to shared memory
+    /// before that would only add a pass through memory.
+    pub(crate) fn is_stored_right_operand(&self, function: &Function, load: Op) -> bool {
+        let is_right = |op: &Op| operands::loaded_by(function, operands::of_mma(function, *op)[1]) == Some(load);
+        self.by_threads.contains(&load) && self.mmas.in_tensor_memory().any(|op| is_right(&op))
     }
 
     /// Assigns the layouts of all other tiles, and selects the stores that TMA executes.
@@ -282,7 +291,7 @@ impl LoweringPlan {
         }));
         notes.extend(self.copies.get(op).map(|copy| {
             let readers = match copy.readers {
-                Readers::Mmas if self.by_threads.contains(&op) => "loaded into registers, then stored to tensor memory",
+                Readers::Mmas if self.by_threads.contains(&op) => "loaded into registers, then stored for the MMA",
                 Readers::Mmas => "MMAs read it there",
                 Readers::Registers => "loaded into registers",
             };

@@ -1,7 +1,7 @@
 //! Purpose: let scaled MMAs read packed 4-bit floats, two along K in a byte, as memory has them, so that TMA can copy them.
-//! Requires: operands that are unpacked from bytes by a reinterpret; types and extents with a `tcgen05` atom.
+//! Requires: operands that are unpacked from bytes by a reinterpret; types and extents with an atom for bytes.
 //! Establishes: the MMA takes the bytes; ops that unpacked them disappear unless others use them.
-//! Preserves: values; `legalize` unpacks the operands again if the MMA finally does not use tensor memory.
+//! Preserves: values; `legalize` unpacks the operands again if the MMA finally uses no such atom.
 //! See also: PTX `tcgen05.mma.kind::mxf4`; CUTLASS `float_e2m1_t` operands.
 
 use crate::mma_selection::extents;
@@ -12,6 +12,7 @@ use core_dialect::tile::{Elem, Shape};
 use numerics::Scalar;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
+use tileas::mma_sync_atoms::scaled_atom;
 use tileas::tensor_memory::scaled_tensor_atom;
 
 const BYTE: Elem = Elem::Scalar(Scalar::I8);
@@ -40,7 +41,7 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
     function
 }
 
-/// The bytes of both operands if a `tcgen05` atom takes them.
+/// The bytes of both operands if an atom takes them.
 fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Packed; 2]> {
     let Op::MmaScaled { lhs, rhs, lhs_scale, .. } = function.body.ops[op].kind else { return None };
     let tile = |value: Value| function.body.ty(value).tile();
@@ -48,7 +49,10 @@ fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Pac
     let [batch, m, n, k] = extents(left, right);
     let bytes = k / 2;
     let block = bytes / scales.last()?.max(&1);
-    scaled_tensor_atom(target, Scalar::I8, (scale.carrier(), block), [m, n, bytes]).filter(|_| batch == 1)?;
+    let in_tensor_memory = scaled_tensor_atom(target, Scalar::I8, (scale.carrier(), block), [m, n, bytes]).filter(|_| batch == 1);
+    if in_tensor_memory.is_none() {
+        scaled_atom(target, Scalar::I8, scale.carrier(), block, [m, n, bytes])?;
+    }
     Some([unpacked_from(function, lhs, 1)?, unpacked_from(function, rhs, 0)?])
 }
 

@@ -5,7 +5,6 @@
 //! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
 use crate::async_copies::{Copies, CopyMethod};
-use crate::counted_loops;
 use crate::mma_selection::{Family, MmaPlanner, MmaSelection, MmaSelections, NO_TMEM, OperandSource, extents, transposing_layout};
 use crate::operands;
 use crate::tmem_accumulator_chains::{self, Chain};
@@ -173,10 +172,6 @@ impl MmaPlanner<'_> {
         let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulator does not fit the lanes of tensor memory")?;
         let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
             .ok_or("its warps do not access all lanes of tensor memory")?;
-        // All roles must advance the pipelines of the MMA by the same number of stages.
-        if counted_loops::outermost_loop(self.function, &self.function.body.op_blocks(), op).is_none() {
-            return Err("not all warp roles can compute how often it executes: it is in a condition or an unbounded loop");
-        }
         let lhs = match self.is_loaded(lhs) {
             true => OperandSource::Memory,
             // Operands that threads compute, or load to registers, are stored to tensor memory from there.
@@ -409,8 +404,13 @@ pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) ->
 /// The reason against tensor memory if TMA does not copy an operand.
 pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
 
-/// The `tcgen05` MMAs with an operand that is not in the memory from which the instruction reads it, with the reason.
-pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Copies) -> BTreeMap<OpId, &'static str> {
+/// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.
+pub(crate) fn without_tma(
+    function: &Function,
+    mmas: &MmaSelections,
+    copies: &Copies,
+    by_threads: &BTreeSet<OpId>,
+) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
     let in_tensor_memory: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
     let others = read_otherwise(function, &in_tensor_memory);
@@ -418,13 +418,20 @@ pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Co
         let [lhs, rhs, _] = operands::of_mma(function, op);
         let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains consist of `tcgen05` MMAs") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, OperandSource::Tensor(_))));
-        let lacks_tma = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
+        let is_stored = |operand| operands::loaded_by(function, operand).is_some_and(|load| by_threads.contains(&load));
+        let is_in_block =
+            |load: OpId| blocks[op.0 as usize] != Some(function.entry()) && blocks[load.0 as usize] == blocks[op.0 as usize];
+        let lacks_tma = |operand| not_by_tma(function, copies, operand, is_in_block);
         let shared = |operand: &Value| {
             let is_copied = operands::loaded_by(function, *operand).is_some();
             let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
             is_shared.then_some("an operand is also read by threads")
         };
-        in_shared.filter_map(|operand| lacks_tma(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
+        in_shared
+            .filter(|operand| !is_stored(*operand))
+            .filter_map(|operand| lacks_tma(operand).or_else(|| shared(&operand)))
+            .next()
+            .map(|why| (op, why))
     };
     mmas.in_tensor_memory().filter_map(why).collect()
 }
@@ -437,16 +444,16 @@ fn read_otherwise(function: &Function, in_tensor_memory: &BTreeSet<OpId>) -> BTr
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
 
-/// Why an operand is not in the memory from which `tcgen05` reads it. TMA must copy an operand that every iteration loads. Threads
-/// may store an operand that they compute, or load once (`once`).
-fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, blocks: &[Option<Block>]) -> Option<&'static str> {
+/// The reason against an operand. TMA must copy an operand that is loaded as often as the MMA executes, in a loop. Threads may
+/// store one that is computed, or loaded before the loop.
+fn not_by_tma(function: &Function, copies: &Copies, operand: Value, is_in_block: impl Fn(OpId) -> bool) -> Option<&'static str> {
     let body = &function.body;
     let tile = operands::rearranged(function, operand);
     let Some(op) = body.defining_op(tile) else { return Some("an operand is carried from the previous iteration") };
     operands::loaded_by(function, tile)?;
     match copies.get(op).map(|copy| &copy.by) {
         Some(CopyMethod::Tma(_)) => None,
-        None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
+        None if !is_in_block(op) => None,
         _ => Some(NO_TMA),
     }
 }

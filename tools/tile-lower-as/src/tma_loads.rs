@@ -1,17 +1,17 @@
 //! Purpose: select the loads that TMA executes, in `for` loops and before them, or record why not.
 //! Requires: facts: an address and strides that are multiples of 16 bytes; extents and strides that are parameters and fit the map.
-//! Establishes: *uniform phases*: the loop is not in a condition inside another loop, and no iteration ends early. An mbarrier
-//! counts the bytes of each copy, and its phase advances once per iteration across all enclosing loops.
+//! Establishes: *uniform phases*: no iteration of the loop ends early or leaves the loop. An mbarrier counts the bytes of each
+//! copy, and its phase advances once per iteration. The loops and conditions around the loop forward the phase.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 
 use crate::async_copies::{Copy, CopyMethod, CopyPlanner, MmaReads, Readers, TmaChoice};
-use crate::counted_loops;
-use crate::counted_loops::{core, is_pure};
+use crate::operand_trees::{self, core, is_pure};
 use base::ir::{Def, Op as OpId, Operation};
-use base::{Block, Region, Value};
+use base::{Block, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::{MemoryOrdering, Padding};
+use core_dialect::region_nesting::RegionNesting;
 use core_dialect::tile::{View, element_count};
 use std::collections::BTreeSet;
 use target_info::Feature;
@@ -31,11 +31,8 @@ const MAX_EXTENT: i64 = i32::MAX as i64;
 impl CopyPlanner<'_> {
     /// The TMA copy that replaces a load of a view in the body of a `for`.
     pub(crate) fn tma_copies(&self, load: OpId, for_op: OpId) -> Result<Copy, &'static str> {
-        let Core::For { body: inner, .. } = core(&self.function.body.ops[for_op].kind).expect("the load is in a loop") else {
-            unreachable!("the load is in a `for`")
-        };
         let check_phases = |index: &[Value]| self.check_uniform_phases(for_op).and_then(|()| self.are_counted(index, for_op));
-        self.copy_by_tma(load, Some(self.function.body.block_of(*inner)), check_phases)
+        self.copy_by_tma(load, Some(self.loop_block(for_op)), check_phases)
     }
 
     /// The TMA copy that replaces a load in the function's entry block whose tile MMAs in loops read in place. It overlaps the
@@ -76,7 +73,7 @@ impl CopyPlanner<'_> {
     /// Checks that indices depend only on arguments, block indices, and scalars that are loaded by those.
     fn is_known_early(&self, indices: &[Value]) -> Result<(), &'static str> {
         let body = &self.function.body;
-        counted_loops::follow(self.function, indices.iter().copied(), |value, op| match op {
+        operand_trees::follow(self.function, indices.iter().copied(), |value, op| match op {
             _ if *body.ty(value) == Type::Token => Ok(false),
             Some(op) if !is_pure(&body.ops[op].kind) && !self.is_lookup(op) => {
                 Err("its index does not depend on arguments and block indices alone")
@@ -172,29 +169,32 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// Checks *uniform phases*: the loop is not in a condition inside another loop, and no iteration of an enclosing loop ends
-    /// early.
+    /// Checks *uniform phases*: no iteration of the loop ends early, and none leaves the loop.
     fn check_uniform_phases(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = counted_loops::outermost_loop(self.function, &self.blocks, for_op).ok_or(
-            "its loop is inside a condition in a loop, a condition that not all warp roles can compute, or an unbounded loop",
-        )?;
-        for op in self.inside(outermost) {
-            let ends = |region: &Region| {
-                let last = body.terminator(body.block_of(*region)).map(|op| &body.ops[op].kind);
-                !matches!(last.and_then(core), Some(Core::Yield { .. }))
-            };
-            match core(&body.ops[op].kind) {
-                Some(Core::If { then, otherwise, .. }) if [then, otherwise].into_iter().any(ends) => {
-                    return Err("an iteration of its loop may end early");
-                }
-                Some(Core::Loop { .. } | Core::Return {}) => return Err("an iteration of its loop may end early"),
-                _ => {}
-            }
+        let (inside, nesting) = (self.inside(for_op), RegionNesting::of(body, self.function.region));
+        let last = body.terminator(self.loop_block(for_op));
+        let is_early = |op: &OpId| match core(&body.ops[*op].kind) {
+            Some(Core::Return {}) => true,
+            Some(Core::Continue { .. } | Core::Break { .. }) => match nesting.construct_of_terminator(body, *op) {
+                Some(construct) if construct == for_op => Some(*op) != last,
+                construct => construct.is_none_or(|construct| !inside.contains(&construct)),
+            },
+            _ => false,
+        };
+        if inside.iter().any(is_early) {
+            return Err("an iteration of its loop may end early");
         }
-        match self.inside(for_op).into_iter().any(|op| writes(&body.ops[op].kind)) {
+        match inside.into_iter().any(|op| writes(&body.ops[op].kind)) {
             true => Err("its loop writes to memory"),
             false => Ok(()),
+        }
+    }
+
+    fn loop_block(&self, for_op: OpId) -> Block {
+        match core(&self.function.body.ops[for_op].kind) {
+            Some(Core::For { body: inner, .. }) => self.function.body.block_of(*inner),
+            _ => unreachable!("the loop is a `for`"),
         }
     }
 
@@ -208,7 +208,7 @@ impl CopyPlanner<'_> {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);
-        counted_loops::follow(self.function, indices.iter().copied(), |value, op| match op {
+        operand_trees::follow(self.function, indices.iter().copied(), |value, op| match op {
             // The token of a scalar load, which follows loads only.
             _ if *body.ty(value) == Type::Token => Ok(false),
             None if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) => {

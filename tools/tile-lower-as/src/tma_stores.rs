@@ -11,9 +11,10 @@ use crate::lowering_plan::{Choices, LoweringPlan};
 use crate::operands::{self, Step, StepKind, Uses};
 use crate::smem_swizzles;
 use base::ir::{Op as OpId, Operation};
-use base::{Target, Value};
+use base::{Region, Target, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
+use core_dialect::region_nesting::RegionNesting;
 use core_dialect::tile::element_count;
 use std::collections::{BTreeMap, BTreeSet};
 use target_info::Feature;
@@ -193,8 +194,15 @@ impl CopyPlanner<'_> {
                 match &body.ops[*user].kind {
                     Op::StoreView { .. } | Op::ReduceView { .. } if all.contains(user) => {}
                     Op::Core(Core::JoinTokens { .. }) => work.push(body.result(*user)),
-                    Op::Core(Core::Continue { .. }) => {
-                        work.extend(self.carried(*user, token).ok_or("something is ordered after it")?);
+                    Op::Core(Core::Continue { .. } | Core::Break { .. } | Core::Yield { .. }) => {
+                        work.extend(self.forwarded(*user, token).ok_or("something is ordered after it")?);
+                    }
+                    Op::Core(Core::For { init, body: inner, .. }) => {
+                        let to = [&body.blocks[body.block_of(*inner)].args[1..], &body.ops[*user].results];
+                        work.extend(same_position(init, token, &to));
+                    }
+                    Op::Core(Core::Loop { init, body: inner }) => {
+                        work.extend(same_position(init, token, &[&body.blocks[body.block_of(*inner)].args]));
                     }
                     _ => return Err("something is ordered after it"),
                 }
@@ -203,15 +211,23 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// The values that carry an operand of a `continue`: the loop argument of the next iteration and the loop's result.
-    fn carried(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
+    /// The values to which a terminator forwards an operand: arguments of the next iteration, and results.
+    fn forwarded(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
         let body = &self.function.body;
-        let block = self.blocks[end.0 as usize]?;
-        let for_op = body.ops.ids().find(|op| match &body.ops[*op].kind {
-            Op::Core(Core::For { body: region, .. }) => body.block_of(*region) == block,
-            _ => false,
-        })?;
-        let numbers = (0..).zip(body.ops[end].kind.operands()).filter(|(_, operand)| *operand == value).map(|(number, _)| number);
-        Some(numbers.flat_map(|number: usize| [body.blocks[block].args[number + 1], body.ops[for_op].results[number]]).collect())
+        let construct = RegionNesting::of(body, self.function.region).construct_of_terminator(body, end)?;
+        let results = &body.ops[construct].results[..];
+        let args = |region: &Region, first: usize| &body.blocks[body.block_of(*region)].args[first..];
+        let to: Vec<&[Value]> = match (&body.ops[end].kind, &body.ops[construct].kind) {
+            (Op::Core(Core::Continue { .. }), Op::Core(Core::For { body: inner, .. })) => vec![args(inner, 1), results],
+            (Op::Core(Core::Continue { .. }), Op::Core(Core::Loop { body: inner, .. })) => vec![args(inner, 0)],
+            _ => vec![results],
+        };
+        Some(same_position(&body.ops[end].kind.operands(), value, &to))
     }
+}
+
+/// The values of some lists at the positions at which `from` has a value.
+fn same_position(from: &[Value], value: Value, to: &[&[Value]]) -> Vec<Value> {
+    let positions = (0..from.len()).filter(|at| from[*at] == value);
+    positions.flat_map(|at| to.iter().filter_map(move |values| values.get(at).copied())).collect()
 }

@@ -11,7 +11,7 @@
 //!
 //! - A function without loops reads, computes and writes once: it gets one more CTA.
 //! - In a loop each iteration waits for the previous one: the function gets as many CTAs as fit with the minimum number of
-//! registers per thread.
+//!   registers per thread.
 
 use crate::register_pressure::{needs, needs_at_least};
 use base::envelope::{Category, LogEntry, Outcome};

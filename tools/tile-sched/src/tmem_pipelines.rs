@@ -86,21 +86,14 @@ pub(crate) fn stages(function: &Function) -> u32 {
         + usize::from(ComputeGroups::find(function).is_ok())) as u32
 }
 
-/// The buffers of TMA stores that only threads fill, if a store warp can issue these stores. Requires that tokens order the
-/// stores only after each other, and that no store is conditional.
+/// The buffers of TMA stores that only threads fill, if a store warp can issue the stores: they are ordered only after each
+/// other.
 pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let all = body.walk(function.region);
     if !all.iter().any(|op| is_mma(&body.ops[*op].kind)) {
         return BTreeSet::new();
     }
-    let in_conditions = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::If { .. } | Core::Loop { .. }));
-    let conditional: BTreeSet<OpId> = all
-        .iter()
-        .filter(|op| in_conditions(op))
-        .flat_map(|op| body.ops[*op].kind.regions())
-        .flat_map(|at| body.walk(at))
-        .collect();
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
     let follows_only_tma_stores = |token: Value| {
         let mut order = Order::new(function);
@@ -114,10 +107,10 @@ pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
         match kind {
             Op::Core(tileas::Op::TmaStore { buffer, token, .. }) => {
                 stored.insert(*buffer);
-                can_have_store_warp &= !conditional.contains(&op) && token.is_none_or(follows_only_tma_stores);
+                can_have_store_warp &= token.is_none_or(follows_only_tma_stores);
             }
             // Threads fill the buffer.
-            Op::Core(tileas::Op::SharedStore { .. }) if !conditional.contains(&op) => {}
+            Op::Core(tileas::Op::SharedStore { .. }) => {}
             _ => others.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
         }
     }

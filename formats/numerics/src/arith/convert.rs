@@ -72,7 +72,7 @@ fn float_to_float<M: Map1>(from: Scalar, to: Scalar, rounding: Rounding, map: M)
 }
 
 fn round_to_nearest<A: Format, B: Format, M: Map1>(source: A, target: B, map: M) -> M::Output {
-    map.map(|x: A::Word| target.from_f64(source.to_f64(x)))
+    map.map(|x: A::Word| target.encode_f64(source.to_f64(x)))
 }
 
 fn round_in_direction<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f64) -> u64, map: M) -> M::Output {

@@ -16,7 +16,7 @@ pub(super) trait Format: Copy {
     fn ty(self) -> Scalar;
     fn to_f64(self, word: Self::Word) -> f64;
     /// Rounds an `f64` to nearest even. Types of at most eight bits saturate, as in the hardware's conversions.
-    fn from_f64(self, value: f64) -> Self::Word;
+    fn encode_f64(self, value: f64) -> Self::Word;
     fn round(self, sticky: f64, rounding: Rounding) -> Self::Word {
         Word::from_bits(float::encode(self.ty(), sticky, rounding, overflow(self.ty())))
     }
@@ -39,7 +39,7 @@ impl Format for F64 {
         f64::from_bits(word)
     }
     #[inline(always)]
-    fn from_f64(self, value: f64) -> u64 {
+    fn encode_f64(self, value: f64) -> u64 {
         if value.is_nan() { f64::NAN.to_bits() & (u64::MAX >> 1) } else { value.to_bits() }
     }
 }
@@ -57,7 +57,7 @@ impl Format for F32 {
         f32::from_bits(word).into()
     }
     #[inline(always)]
-    fn from_f64(self, value: f64) -> u32 {
+    fn encode_f64(self, value: f64) -> u32 {
         if value.is_nan() { 0x7fff_ffff } else { (value as f32).to_bits() }
     }
 }
@@ -87,7 +87,7 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
         f64::from_bits(value.to_bits() | u64::from(word & 0x8000) << 48)
     }
     #[inline(always)]
-    fn from_f64(self, value: f64) -> u16 {
+    fn encode_f64(self, value: f64) -> u16 {
         let magnitude = value.abs();
         let sign = (value.to_bits() >> 48) as u16 & 0x8000;
         let dropped = 52 - MANTISSA;
@@ -115,7 +115,7 @@ impl<W: Word> Format for Other<W> {
     fn to_f64(self, word: W) -> f64 {
         float::decode(self.0, word.bits())
     }
-    fn from_f64(self, value: f64) -> W {
+    fn encode_f64(self, value: f64) -> W {
         self.round(value, Rounding::NearestEven)
     }
 }
@@ -163,13 +163,13 @@ fn flush(value: f64, ftz: bool) -> f64 {
 
 #[inline(always)]
 fn narrow_flushed<F: Format>(format: F, value: f64, ftz: bool) -> F::Word {
-    let word = format.from_f64(value);
-    if ftz { format.from_f64(flush(format.to_f64(word), true)) } else { word }
+    let word = format.encode_f64(value);
+    if ftz { format.encode_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
 fn round_flushed<F: Format>(format: F, sticky: f64, rounding: Rounding, ftz: bool) -> F::Word {
     let word = format.round(sticky, rounding);
-    if ftz { format.from_f64(flush(format.to_f64(word), true)) } else { word }
+    if ftz { format.encode_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
 /// Returns whether a rounding needs more than a result in `f64` that was rounded to nearest.
@@ -254,7 +254,7 @@ fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
         Binary::MaxF { propagate_nan, ftz } => map_nearest(format, map, ftz, move |a, b| math::max(a, b, propagate_nan)),
         Binary::MinF { propagate_nan, ftz } => map_nearest(format, map, ftz, move |a, b| -math::max(-a, -b, propagate_nan)),
         Binary::PowF => map_nearest(format, map, false, f64::powf),
-        Binary::PowI => map.map(|a: F::Word, n: u64| format.from_f64(math::powi(format.to_f64(a), n as i64))),
+        Binary::PowI => map.map(|a: F::Word, n: u64| format.encode_f64(math::powi(format.to_f64(a), n as i64))),
         Binary::Atan2 => map_nearest(format, map, false, f64::atan2),
         other => panic!("{other:?} is not a float operation"),
     }
@@ -285,8 +285,8 @@ impl Fma {
         let Fma { rounding, ftz } = self;
         let load = |word: F::Word| flush(format.to_f64(word), ftz);
         match (format.ty(), is_directed(rounding)) {
-            (Scalar::F64, false) => map.map(|a: F::Word, b, c| format.from_f64(load(a).mul_add(load(b), load(c)))),
-            (Scalar::F64, true) => map.map(|a: F::Word, b, c| format.from_f64(double::fma(load(a), load(b), load(c), rounding))),
+            (Scalar::F64, false) => map.map(|a: F::Word, b, c| format.encode_f64(load(a).mul_add(load(b), load(c)))),
+            (Scalar::F64, true) => map.map(|a: F::Word, b, c| format.encode_f64(double::fma(load(a), load(b), load(c), rounding))),
             (_, false) => map.map(|a: F::Word, b, c| narrow_flushed(format, float::fma_odd(load(a), load(b), load(c)), ftz)),
             (_, true) => map.map(|a: F::Word, b, c| {
                 let (a, b, c) = (load(a), load(b), load(c));

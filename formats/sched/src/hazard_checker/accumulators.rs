@@ -1,11 +1,11 @@
 //! The ops of a function that the hazard checker executes, and the values that are accumulators of MMAs in flight.
 
+use super::event_trace::is_followed;
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
-use tileas::Type;
 use tileas::effects::Completes;
 
 /// The ops of each block that affect memory or loop counters; empty if none affects memory.
@@ -18,7 +18,7 @@ pub(super) fn relevant_ops(function: &Function, ordered: &BTreeSet<OpId>) -> BTr
         let effects = node.kind.effects();
         let memory = !effects.buffers.is_empty() || effects.synchronises.is_some() || ordered.contains(&op);
         any |= memory;
-        let gives_scalar = node.results.iter().any(|result| matches!(body.ty(*result), Type::Scalar(_)));
+        let gives_scalar = node.results.iter().any(|result| is_followed(body.ty(*result)));
         let regions = !node.kind.regions().is_empty() || node.kind.is_terminator();
         memory || gives_scalar || regions || node.kind.operands().iter().any(|value| accumulators.contains_key(value))
     };

@@ -15,8 +15,10 @@
 //! | SC132 | a staged buffer has a stage for every iteration in flight, and memory of its own while copies prefetch into it |
 //! | SC133 | warp roles visit pipeline stages in order, fill and free them, and never deadlock |
 //!
-//! If warp roles share pipelines, the checker tries each trip count up to one more than twice the depth of the deepest pipeline,
-//! and 17. A condition that the roles share is executed on both paths, each time with the same outcome in all roles.
+//! If warp roles share pipelines, the checker tries the trip counts around every depth. A condition that decides pipeline steps is
+//! executed on both paths, each time with the same outcome in all roles that compute it alike ([`symbols`]). If iterations evaluate
+//! such a condition anew, all sequences of four outcomes are executed for loops of up to three iterations, and all sequences of two
+//! for longer loops. The outcomes of later iterations repeat them.
 
 mod accumulators;
 mod buffer_stage;
@@ -25,6 +27,7 @@ mod global_order;
 mod happens_before;
 mod last_access;
 mod scalars;
+mod symbols;
 
 use crate::Op;
 use crate::module::{Function, LoopSchedule, Module, Phase};
@@ -33,12 +36,13 @@ use base::ir::{Def, Op as OpId, Operation};
 use base::{Arena, Block, Envelope, Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::tile::Dense;
-use event_trace::Program;
+use event_trace::{Conditions, Program};
 use global_order::Order;
 use happens_before::{AbstractExecution, Rules};
 use numerics::Scalar;
 use numerics::arith::Binary;
 use std::collections::{BTreeMap, BTreeSet};
+use symbols::{Outcomes, Symbols};
 use tileas::Buffer;
 use tileas::effects::Proxy;
 use tileas::layout::{Layout, LayoutId};
@@ -53,10 +57,6 @@ enum Fault {
     FinalState {
         message: String,
     },
-    /// Pipeline steps depend on a condition that all warp roles share and the checker cannot evaluate: execute both paths.
-    UnknownCondition {
-        condition: Value,
-    },
     TooLong,
 }
 
@@ -66,7 +66,7 @@ pub fn first_hazard(function: &Function, layouts: &Arena<LayoutId, Layout>) -> O
     Some(match fault {
         Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
         Fault::FinalState { message } => message,
-        Fault::UnknownCondition { .. } | Fault::TooLong => "it nests too deep for the hazard checker".into(),
+        Fault::TooLong => "it nests too deep for the hazard checker".into(),
     })
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -
                     let what = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
                     refuse("SC133", None, message, format!("func {}{what}", function.name))
                 }
-                Fault::UnknownCondition { .. } | Fault::TooLong => {
+                Fault::TooLong => {
                     Diagnostic::unsupported("SC131", format!("'{}' nests too deep for the hazard checker", function.name))
                 }
             }
@@ -121,7 +121,7 @@ fn check_function(
         return check_warp_roles(&program);
     }
     let rules = Rules { synchronised, in_order: !schedules.is_empty() };
-    let execute = |forced: BTreeMap<Value, u64>| execute(&program, rules, forced);
+    let execute = |forced: BTreeMap<Value, u64>| execute(&program, rules, forced, None);
     let Some(bounds) = pipelined_bounds(function).filter(|bounds| !bounds.is_empty()) else {
         return execute(BTreeMap::new()).map_err(|fault| (fault, None));
     };
@@ -136,10 +136,11 @@ fn check_function(
 fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64>)> {
     let function = program.function;
     happens_before::check_arrival_counts(&function.attrs).map_err(|message| (Fault::FinalState { message }, None))?;
-    let execute = |forced| execute_both_paths(program, forced, MAX_CONDITIONS);
+    let mut symbols = Symbols::default();
+    let mut execute = |forced, trip_count| all_outcomes(program, &forced, trip_count, &mut symbols);
     let loops = loops_with_pipelines(function);
     if loops.is_empty() {
-        return execute(BTreeMap::new()).map_err(|fault| (fault, None));
+        return execute(BTreeMap::new(), 0).map_err(|fault| (fault, None));
     }
     let deepest = function.attrs.pipelines.values().map(|info| u64::from(info.depth)).max().unwrap_or(1);
     // Each loop in turn takes every trip count that may matter, while the other loops run zero times, once or twice.
@@ -147,32 +148,48 @@ fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Op
         for trip_count in (0..=2 * deepest + 1).chain([17]) {
             for others in 0..if loops.len() > 1 { 3 } else { 1 } {
                 let times = |at: usize| if at == own { trip_count } else { others };
-                execute(forced_bounds(&loops, times)).map_err(|fault| (fault, Some(trip_count)))?;
+                execute(forced_bounds(&loops, times), trip_count).map_err(|fault| (fault, Some(trip_count)))?;
             }
         }
     }
     Ok(())
 }
 
-/// Executes a function once, with the given values for unknown loop bounds and conditions.
-fn execute(program: &Program<'_>, rules: Rules, forced: BTreeMap<Value, u64>) -> std::result::Result<(), Fault> {
+/// Executes a function once, with the given values for unknown loop bounds, and the given outcomes of conditions.
+fn execute(
+    program: &Program<'_>,
+    rules: Rules,
+    forced: BTreeMap<Value, u64>,
+    conditions: Option<Conditions<'_>>,
+) -> std::result::Result<(), Fault> {
     let mut happens_before = AbstractExecution::new(program, rules);
-    event_trace::unroll(program, forced, &mut |warp_role, event| happens_before.add(warp_role, event))?;
+    event_trace::unroll(program, forced, conditions, &mut |warp_role, event| happens_before.add(warp_role, event))?;
     happens_before.run()
 }
 
-/// Limit on the conditions of which both paths are executed, without those of loops.
-const MAX_CONDITIONS: u32 = 4;
+/// Length of the sequences of outcomes that loops of few iterations see, and those of many. A sequence repeats, so that also the
+/// short ones skip every second iteration of a long loop.
+const OUTCOMES: [usize; 2] = [4, 2];
+/// The most iterations of a loop of few iterations.
+const FEW_ITERATIONS: u64 = 3;
 
-/// Executes the warp roles together, and on both paths of an unknown condition that decides pipeline steps.
-fn execute_both_paths(program: &Program<'_>, forced: BTreeMap<Value, u64>, conditions: u32) -> std::result::Result<(), Fault> {
-    match execute(program, Rules { synchronised: true, in_order: false }, forced.clone()) {
-        Err(Fault::UnknownCondition { condition }) if conditions > 0 => [0, 1].into_iter().try_for_each(|taken| {
-            let forced = forced.iter().map(|(value, number)| (*value, *number)).chain([(condition, taken)]).collect();
-            execute_both_paths(program, forced, conditions - 1)
-        }),
-        result => result,
+/// Executes the warp roles together, for all outcomes of the conditions that decide pipeline steps.
+fn all_outcomes(
+    program: &Program<'_>,
+    forced: &BTreeMap<Value, u64>,
+    trip_count: u64,
+    symbols: &mut Symbols,
+) -> std::result::Result<(), Fault> {
+    let length = OUTCOMES[usize::from(trip_count > FEW_ITERATIONS)];
+    let rules = Rules { synchronised: true, in_order: false };
+    let mut next = Some(Outcomes::first(length));
+    while let Some(mut outcomes) = next {
+        symbols.restart();
+        let conditions = Conditions { symbols, outcomes: &mut outcomes };
+        execute(program, rules, forced.clone(), Some(conditions))?;
+        next = outcomes.next();
     }
+    Ok(())
 }
 
 /// Returns whether a region contains pipeline steps.
@@ -184,6 +201,19 @@ fn has_pipeline_steps(function: &Function, region: Region) -> bool {
         )
     };
     function.body.walk(region).into_iter().any(|op| is_step(&function.body.ops[op].kind))
+}
+
+/// Returns whether a region ends an iteration of a loop around it, or the function.
+fn leaves_a_loop(function: &Function, region: Region) -> bool {
+    let body = &function.body;
+    body.blocks[body.block_of(region)].ops.iter().any(|op| {
+        let kind = &body.ops[*op].kind;
+        match kind.core() {
+            Some(Core::Continue { .. } | Core::Break { .. } | Core::Return {}) => true,
+            Some(Core::If { then, otherwise, .. }) => [then, otherwise].into_iter().any(|inner| leaves_a_loop(function, *inner)),
+            _ => false,
+        }
+    })
 }
 
 /// Returns whether no op of a region accesses memory or synchronises.

@@ -1,5 +1,7 @@
-//! The scalar values of an abstract execution: only those that depend on loop counters and constants alone.
+//! The scalar values of an abstract execution: numbers that depend on loop counters and constants alone, and symbols for
+//! everything else ([`super::symbols`]).
 
+use super::symbols::Symbol;
 use crate::Function;
 use base::Value;
 use core_dialect::core_ops::Core;
@@ -9,12 +11,29 @@ use std::collections::BTreeMap;
 use tileas::Type;
 use tileas::effects::AccessKind;
 
+/// What the abstract execution knows of a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Known {
+    Number(u64),
+    /// An unknown number. Values with one symbol are equal.
+    Symbol(Symbol),
+}
+
+impl Known {
+    pub(super) fn number(self) -> Option<u64> {
+        match self {
+            Known::Number(number) => Some(number),
+            Known::Symbol(_) => None,
+        }
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct Scalars<'a> {
     function: &'a Function,
     /// Loop bounds that give each loop the trip count under test.
     forced: BTreeMap<Value, u64>,
-    known: BTreeMap<Value, u64>,
+    known: BTreeMap<Value, Known>,
 }
 
 impl<'a> Scalars<'a> {
@@ -22,13 +41,19 @@ impl<'a> Scalars<'a> {
         Scalars { function, forced, known: BTreeMap::new() }
     }
 
+    /// The number of a scalar, if it is known.
     pub(super) fn get(&self, value: &Value) -> Option<u64> {
+        self.known(value)?.number()
+    }
+
+    /// The number or the symbol of a scalar.
+    pub(super) fn known(&self, value: &Value) -> Option<Known> {
         self.known.get(value).copied()
     }
 
-    pub(super) fn define(&mut self, values: &[Value], known: &[Option<u64>]) {
+    pub(super) fn define(&mut self, values: &[Value], known: &[Option<Known>]) {
         for (i, value) in values.iter().enumerate() {
-            match self.forced.get(value).copied().or(known.get(i).copied().flatten()) {
+            match self.forced.get(value).copied().map(Known::Number).or(known.get(i).copied().flatten()) {
                 Some(known) => _ = self.known.insert(*value, known),
                 None => _ = self.known.remove(value),
             }
@@ -56,9 +81,9 @@ impl<'a> Scalars<'a> {
         }
     }
 
-    pub(super) fn compute(&mut self, core: &Core, results: &[Value]) {
-        let known = if let [result] = results { self.eval(core, *result) } else { None };
-        self.define(results, &[known]);
+    /// The result of an op, if its operands are numbers.
+    pub(super) fn compute(&self, core: &Core, results: &[Value]) -> Option<Known> {
+        if let [result] = results { self.eval(core, *result).map(Known::Number) } else { None }
     }
 
     fn eval(&self, core: &Core, result: Value) -> Option<u64> {

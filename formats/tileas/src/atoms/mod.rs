@@ -76,7 +76,8 @@ impl MmaAtom {
     /// The rate of the target's fastest atom for elements of this type.
     pub fn best_rate(target: Target, operand: Scalar) -> u32 {
         let has_mma = |atom: &MmaAtom| match atom {
-            MmaAtom::Sync(atom) => atom.operands.contains(&operand),
+            // Scaled atoms for bytes multiply 4-bit floats.
+            MmaAtom::Sync(atom) => atom.operands.contains(&operand) && (operand != Scalar::I8 || atom.scales == 0),
             MmaAtom::Group(atom) => atom.operands.contains(&operand),
             MmaAtom::Tensor(atom) => atom.operands.contains(&operand),
             MmaAtom::MultiplyAdd(_) => true,

@@ -186,6 +186,27 @@ const fn first_eight_rows(name: &'static str, sixteen_rows: &SyncAtom, a: &'stat
     SyncAtom { name, m: 8, a, c: &C8X8, ..*sixteen_rows }
 }
 
+/// A block-scaled instruction on 4-bit floats. Its fragments of bytes are those of 8-bit floats.
+const fn packed(name: &'static str, scales: u32) -> SyncAtom {
+    SyncAtom {
+        name,
+        m: 16,
+        n: 8,
+        k: 32,
+        rows: 16,
+        operands: &[Scalar::I8],
+        scales,
+        acc: Scalar::F32,
+        widened: false,
+        rate: MmaRate::BlockScaled,
+        bits: 8,
+        needs: Some(Feature::MmaBlockScaled),
+        a: &A8,
+        b: &B8,
+        c: &C16X8,
+    }
+}
+
 /// The `mma.sync` atoms. If two atoms support an MMA, the first one is faster.
 pub const SYNC_ATOMS: &[SyncAtom] = &[
     F16,
@@ -262,6 +283,9 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         b: &B4,
         c: &C16X8,
     },
+    // Pairs of 4-bit floats along K, packed into bytes as memory has them: K counts the bytes.
+    packed("mma.m16n8k64.mxf4.packed", 2),
+    packed("mma.m16n8k64.nvf4.packed", 4),
     // Few rows, as in decoding.
     first_eight_rows("mma.m8n8k16.f32", &F16, &A16_HALF),
     first_eight_rows("mma.m8n8k16.f16", &F16_ACCUMULATOR, &A16_HALF),

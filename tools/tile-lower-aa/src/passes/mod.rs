@@ -11,6 +11,7 @@ mod hoist;
 mod induction;
 mod promise;
 mod shrink;
+mod structure_exits;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use common::Pass;
 use tileaa::{Function, Module};
 
 pub const PASSES: &[Pass<File<Module>>] = &[
+    Pass { name: "structure-exits", run: |file| run_on_functions(file, "structure-exits", "Structured", structure_exits::run) },
     Pass { name: "fold", run: |file| run_on_functions(file, "fold", "Folded", fold::run) },
     Pass { name: "hoist", run: |file| run_on_functions(file, "hoist", "Hoisted", hoist::run) },
     Pass { name: "induction", run: |file| run_on_functions(file, "induction", "Counted", induction::run) },

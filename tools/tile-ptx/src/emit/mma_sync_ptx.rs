@@ -160,7 +160,9 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn scaled_name(&self, atom: &SyncAtom, operands: [Value; 2], scale: Value) -> String {
-        let name = |value: Value| element_type_name(self.elem(value).carrier(), true);
+        // Bytes hold pairs of 4-bit floats.
+        let packed = self.elem(operands[0]).carrier() == Scalar::I8;
+        let name = |value: Value| element_type_name(if packed { Scalar::F4E2M1FN } else { self.elem(value).carrier() }, true);
         let kind = match atom.scales {
             1 => "mxf8f6f4",
             2 => "mxf4",
@@ -172,7 +174,8 @@ impl<'c> Emitter<'c, '_> {
             Scalar::F8E4M3FN => "ue4m3",
             other => unreachable!("`scaled_atom` has no atom with scales of {other}"),
         };
-        let ([a, b], SyncAtom { m, n, k, scales, .. }) = (operands.map(name), atom);
+        let ([a, b], SyncAtom { m, n, scales, .. }) = (operands.map(name), atom);
+        let k = if packed { 2 * atom.k } else { atom.k };
         format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.kind::{kind}.block_scale.scale_vec::{scales}X.f32.{a}.{b}.f32.{scale}")
     }
 

@@ -26,6 +26,7 @@ use crate::{tmem_pipelines, wgmma_in_flight};
 use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::region_nesting::RegionNesting;
 use core_dialect::tile::{Dense, Elem, element_count};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
@@ -86,7 +87,8 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
     for (for_op, plan) in plans.into_iter().rev() {
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
-        let (loc, enclosing_loops) = (function.body.ops[for_op].loc, enclosing_loops(function, for_op));
+        let (loc, enclosing_ops) = (function.body.ops[for_op].loc, enclosing_ops(function, for_op));
+        let region = function.region;
         let mut rewriter = LoopRewriter {
             body: &mut function.body,
             out: Vec::new(),
@@ -94,7 +96,9 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
             rewritten: &mut rewritten,
             starts: &mut starts,
             plan: &plan,
-            enclosing_loops,
+            region,
+            enclosing_ops,
+            entering: Vec::new(),
             threads,
             depths,
             read: BTreeMap::new(),
@@ -105,22 +109,12 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
     marks
 }
 
-/// Returns the loops that enclose a loop, outermost first. Returns none if an `if` or another op encloses it too.
-fn enclosing_loops(function: &Function, for_op: OpId) -> Vec<OpId> {
-    let body = &function.body;
-    let all = body.walk(function.region);
-    let blocks = body.op_blocks();
-    let (mut at, mut enclosing_loops) = (for_op, Vec::new());
-    while let Some(block) = blocks[at.0 as usize].filter(|block| *block != function.entry()) {
-        let holds = |op: &OpId| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block);
-        let parent = all.iter().copied().find(holds).expect("every inner block belongs to an op");
-        if !matches!(body.ops[parent].kind.core(), Some(Core::For { .. })) {
-            return Vec::new();
-        }
-        enclosing_loops.insert(0, parent);
-        at = parent;
-    }
-    enclosing_loops
+/// Returns the loops and conditions around a loop, outermost first.
+fn enclosing_ops(function: &Function, for_op: OpId) -> Vec<OpId> {
+    let nesting = RegionNesting::of(&function.body, function.region);
+    let mut enclosing_ops: Vec<OpId> = std::iter::successors(nesting.parent(for_op), |op| nesting.parent(*op)).collect();
+    enclosing_ops.reverse();
+    enclosing_ops
 }
 
 /// A copy and its prefetch distance.
@@ -235,8 +229,11 @@ struct LoopRewriter<'a> {
     /// For each pipeline, the position at which the most recently written loop starts, if no loop encloses that loop.
     starts: &'a mut BTreeMap<Pipeline, StagePhase>,
     plan: &'a PipelinePlan,
-    /// The enclosing loops, outermost first.
-    enclosing_loops: Vec<OpId>,
+    region: Region,
+    /// The loops and conditions around this loop, outermost first.
+    enclosing_ops: Vec<OpId>,
+    /// The positions in the loop's pipelines at the start of the block of each op in `enclosing_ops`, and of the loop's block.
+    entering: Vec<Vec<Value>>,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
     /// The current stages of the multi-stage buffers that the op being written reads.
@@ -314,7 +311,7 @@ impl LoopRewriter<'_> {
             self.body.replace_uses(*old, *new);
         }
         let places = init.len() + 2 * stage_cursors.len()..results.len() - 1;
-        self.forward_positions(&results[places.clone()]);
+        self.forward_positions(for_op, &results[places.clone()]);
         self.continue_after(&results[places], &positions);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);

@@ -16,6 +16,7 @@ use crate::tma_pipelines::Group;
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use core_dialect::core_ops::Core;
+use core_dialect::region_nesting::RegionNesting;
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Predicate, Signedness};
 use sched::{Drain, Op, Pipeline};
@@ -89,43 +90,69 @@ impl LoopRewriter<'_> {
         StagePhase { stage, phase }
     }
 
-    /// The starting positions of a nested loop, whose outer loops carry them from one iteration to the next. Empty for an
-    /// outermost loop.
+    /// The starting positions of a nested loop. The loops around it carry them from one iteration to the next, and conditions yield
+    /// them. Empty for an outermost loop.
     pub(super) fn carried_positions(&mut self) -> Vec<StagePhase> {
-        let Some(&outermost) = self.enclosing_loops.first() else { return Vec::new() };
+        let Some(&outermost) = self.enclosing_ops.first() else { return Vec::new() };
         let outer = std::mem::take(&mut self.out);
         let mut places: Vec<Value> =
             self.first_positions().into_iter().flat_map(|position| [position.stage, position.phase]).collect();
         let zeros = std::mem::replace(&mut self.out, outer);
         let (block, at) = self.place_of(outermost);
         self.body.blocks[block].ops.splice(at..at, zeros);
-        for op in self.enclosing_loops.clone() {
-            let Op::Core(tileas::Op::Core(Core::For { init, body: region, .. })) = &mut self.body.ops[op].kind else {
-                unreachable!("only `for` loops are around")
-            };
-            init.extend(&places);
-            let region = *region;
-            let block = self.body.block_of(region);
-            places.iter_mut().for_each(|place| *place = self.body.add_argument(block, scalar(Scalar::I32)));
+        self.entering = vec![places.clone()];
+        for op in self.enclosing_ops.clone() {
+            if let Op::Core(tileas::Op::Core(Core::For { init, body: region, .. } | Core::Loop { init, body: region })) =
+                &mut self.body.ops[op].kind
+            {
+                init.extend(&places);
+                let region = *region;
+                let block = self.body.block_of(region);
+                places.iter_mut().for_each(|place| *place = self.body.add_argument(block, scalar(Scalar::I32)));
+            }
+            self.entering.push(places.clone());
         }
         places.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect()
     }
 
-    /// Makes the outer loops continue with the positions at which this loop ends.
-    pub(super) fn forward_positions(&mut self, places: &[Value]) {
-        let mut places = places.to_vec();
-        for op in self.enclosing_loops.clone().into_iter().rev() {
-            let Some(Core::For { body: region, .. }) = self.body.ops[op].kind.core() else {
-                unreachable!("only `for` loops are around")
-            };
-            let end = self.body.terminator(self.body.block_of(*region)).expect("a loop's body ends in continue");
-            if let Op::Core(tileas::Op::Core(Core::Continue { values })) = &mut self.body.ops[end].kind {
-                values.extend(&places);
+    /// Makes the constructs around the loop go on with the positions at which the loop ends. A terminator that control reaches
+    /// without the loop forwards the positions that its block starts with.
+    pub(super) fn forward_positions(&mut self, for_op: OpId, places: &[Value]) {
+        let nesting = RegionNesting::of(self.body, self.region);
+        let blocks = self.body.op_blocks();
+        // The ops that contain the loop, from the outermost construct to the loop itself.
+        let path: Vec<OpId> = self.enclosing_ops.iter().copied().chain([for_op]).collect();
+        let mut leaving: Vec<Vec<Value>> = vec![Vec::new(); path.len()];
+        leaving[path.len() - 1] = places.to_vec();
+        for level in (0..self.enclosing_ops.len()).rev() {
+            let construct = path[level];
+            for &end in nesting.terminators(construct) {
+                let (mut at, mut known) = (end, None);
+                while known.is_none() {
+                    let block = blocks[at.0 as usize];
+                    known = path.iter().position(|op| blocks[op.0 as usize] == block);
+                    if known.is_none() {
+                        at = nesting.parent(at).expect("a terminator is inside the construct that it ends");
+                    }
+                }
+                let inner = known.expect("the loop ends with the level of the terminator");
+                let ops = &self.body.blocks[blocks[at.0 as usize].expect("the op is in a block")].ops;
+                let position = |op: OpId| ops.iter().position(|other| *other == op);
+                let values = if position(at) > position(path[inner]) { &leaving[inner] } else { &self.entering[inner] };
+                let values = values.clone();
+                if let Op::Core(tileas::Op::Core(
+                    Core::Yield { values: forwarded } | Core::Continue { values: forwarded } | Core::Break { values: forwarded },
+                )) = &mut self.body.ops[end].kind
+                {
+                    forwarded.extend(values);
+                }
             }
-            for place in &mut places {
-                let index = self.body.ops[op].results.len() as u32;
-                *place = self.body.values.push(ValueNode { ty: scalar(Scalar::I32), def: Def::Result { op, index } });
-                self.body.ops[op].results.push(*place);
+            for _ in places {
+                let index = self.body.ops[construct].results.len() as u32;
+                let def = Def::Result { op: construct, index };
+                let result = self.body.values.push(ValueNode { ty: scalar(Scalar::I32), def });
+                self.body.ops[construct].results.push(result);
+                leaving[level].push(result);
             }
         }
     }
@@ -133,7 +160,7 @@ impl LoopRewriter<'_> {
     /// Makes a later loop that fills the same stages start at the position where this loop ends. The later loop has already been
     /// written.
     pub(super) fn continue_after(&mut self, places: &[Value], positions: &[StagePhase]) {
-        if !self.enclosing_loops.is_empty() {
+        if !self.enclosing_ops.is_empty() {
             return;
         }
         for ((at, own), place) in self.pipelines().into_iter().zip(positions).zip(places.chunks(2)) {

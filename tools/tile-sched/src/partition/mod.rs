@@ -12,6 +12,7 @@
 //! [`share_pipelines`] runs before everything else.
 
 mod compute_warpgroups;
+mod early_returns;
 mod mma_warps;
 mod op_roles;
 mod role_bodies;
@@ -202,6 +203,7 @@ pub(crate) fn run(
     target: Target,
     choice: [FeatureChoice; 2],
 ) -> Result<Overlap, Why> {
+    early_returns::run(function);
     let (WarpAssignment { warp_roles: warp_assignment, resident, .. }, mma_warps, overlap) =
         mma_warp_assignment(function, target, choice)?;
     let roles = Roles::of(function, &mma_warps);

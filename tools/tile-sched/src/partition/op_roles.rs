@@ -1,14 +1,15 @@
 //! Assigns ops to warp roles. An op with side effects belongs to one role, chosen by its effect. Every role that needs a pure op
 //! executes it.
 
-use super::Why;
 use super::mma_warps::MmaWarps;
 use super::role_slice::Slice;
+use super::{Why, early_returns};
 use crate::scalar_index_loads::{is_lookup, is_uniform};
 use crate::{tma_pipelines, tmem_pipelines};
+use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
-use base::{Region, Value};
 use core_dialect::core_ops::{Core, Effect};
+use core_dialect::region_nesting::RegionNesting;
 use sched::{Drain, Fill, Function, Op, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -186,12 +187,11 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
     if copies.is_empty() {
         return Err("the function has no TMA copies".into());
     }
-    let last = body.terminator(function.entry());
+    if !early_returns::are_removable(function) {
+        return Err("it returns from a loop".into());
+    }
     for &op in &all {
         let kind = &body.ops[op].kind;
-        if matches!(kind.core(), Some(Core::Return {})) && Some(op) != last {
-            return Err("it returns before its end".into());
-        }
         match kind.effects().other {
             Effect::Allocates => return Err("it allocates memory of the CTA".into()),
             Effect::Orders => return Err(format!("{} orders the accesses of all warp roles", kind.mnemonic())),
@@ -210,6 +210,7 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
 /// Follows tokens back to the accesses that they order.
 pub(crate) struct Order<'a> {
     function: &'a Function,
+    nesting: RegionNesting,
     seen: BTreeSet<Value>,
     /// The accesses that precede the followed tokens.
     pub(crate) accesses: BTreeSet<OpId>,
@@ -221,7 +222,8 @@ pub(crate) struct Order<'a> {
 
 impl<'a> Order<'a> {
     pub(crate) fn new(function: &'a Function) -> Order<'a> {
-        Order { function, seen: BTreeSet::new(), accesses: BTreeSet::new(), has_other_accesses: false, lost: false }
+        let nesting = RegionNesting::of(&function.body, function.region);
+        Order { function, nesting, seen: BTreeSet::new(), accesses: BTreeSet::new(), has_other_accesses: false, lost: false }
     }
 
     /// Returns whether only loads are ordered before a token's user.
@@ -243,28 +245,31 @@ impl<'a> Order<'a> {
     /// The tokens from which a token derives.
     fn source_tokens(&mut self, token: Value) -> Vec<Value> {
         let body = &self.function.body;
-        let owner =
-            |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block));
-        let (op, index) = match body.values[token].def {
-            Def::Result { op, index } => (Some(op), index as usize),
-            // A `for` has its counter, which is no token, as its first argument.
-            Def::Argument { block, index } => (owner(block), (index as usize).saturating_sub(1)),
+        let (op, index, is_argument) = match body.values[token].def {
+            Def::Result { op, index } => (Some(op), index as usize, false),
+            Def::Argument { block, index } => (self.nesting.op_around(block), index as usize, true),
         };
         let Some(op) = op else { return Vec::new() };
-        let ended_with = |region: Region| {
-            let end = body
-                .terminator(body.block_of(region))
-                .filter(|end| matches!(body.ops[*end].kind.core(), Some(Core::Yield { .. } | Core::Continue { .. })));
-            end.and_then(|end| body.ops[end].kind.operands().get(index).copied())
+        let ended_with = |index: usize, exit: fn(&Core) -> bool| {
+            let ends = self.nesting.terminators(op).iter().map(|end| &body.ops[*end].kind);
+            let ends = ends.filter(move |end| end.core().is_some_and(exit));
+            ends.filter_map(|end| end.operands().get(index).copied()).collect::<Vec<_>>()
         };
+        let continues = |core: &Core| matches!(core, Core::Continue { .. });
         let kind = &body.ops[op].kind;
         match kind.core() {
             Some(Core::MakeToken {}) => Vec::new(),
             Some(Core::JoinTokens { tokens }) => tokens.clone(),
-            Some(Core::For { init, body: region, .. }) => init.get(index).copied().into_iter().chain(ended_with(*region)).collect(),
-            Some(Core::If { then, otherwise, .. }) => {
-                [then, otherwise].into_iter().filter_map(|region| ended_with(*region)).collect()
+            Some(Core::For { init, .. }) => {
+                // A `for` has its counter, which is no token, as its first argument.
+                let index = if is_argument { index.saturating_sub(1) } else { index };
+                init.get(index).copied().into_iter().chain(ended_with(index, continues)).collect()
             }
+            Some(Core::Loop { init, .. }) if is_argument => {
+                init.get(index).copied().into_iter().chain(ended_with(index, continues)).collect()
+            }
+            Some(Core::Loop { .. }) => ended_with(index, |core| matches!(core, Core::Break { .. })),
+            Some(Core::If { .. }) => ended_with(index, |core| matches!(core, Core::Yield { .. })),
             Some(_) => {
                 self.lost = true;
                 Vec::new()

@@ -1,0 +1,67 @@
+//! The hazard checker on warp roles whose pipeline steps depend on loaded values: all roles must compute each condition alike.
+
+use base::File;
+use sched::Module;
+
+/// Two warp roles that advance a pipeline in the iterations for which a table has a large enough number.
+const CONDITIONS: &str = include_str!("warp_roles/conditions.sched");
+
+fn hazard_checked(text: &str) -> Result<(), String> {
+    File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
+}
+
+/// The text with the only match of `from` replaced.
+fn edited(text: &str, from: &str, to: &str) -> String {
+    assert_eq!(text.matches(from).count(), 1, "{from} in\n{text}");
+    text.replacen(from, to, 1)
+}
+
+fn refused(text: &str, wanted: &str) {
+    let message = hazard_checked(text).expect_err(wanted);
+    assert!(message.contains(wanted), "{message}, not {wanted}");
+}
+
+#[test]
+fn roles_that_repeat_a_load_take_the_same_path() {
+    hazard_checked(CONDITIONS).expect("both roles evaluate the same condition");
+}
+
+#[test]
+fn other_conditions_do_not_match() {
+    let of_load = "load_view(view: %4, index: [%42]";
+    for other in ["load_view(view: %6, index: [%42]", "load_view(view: %4, index: [%7]"] {
+        refused(&edited(CONDITIONS, of_load, other), "SC133");
+    }
+    let compared = "lhs: %42, rhs: %47";
+    refused(&edited(CONDITIONS, compared, "lhs: %47, rhs: %42"), "SC133");
+    refused(&edited(CONDITIONS, "signedness: signed), lhs: %42, rhs: %47", "signedness: unsigned), lhs: %42, rhs: %47"), "SC133");
+}
+
+#[test]
+fn loads_ordered_with_writes_may_differ() {
+    let token = "    %20, %21 = for(lower: %7, upper: %2, step: %8, init: [%7, %7])";
+    let stored = concat!(
+        "    %60 = constant(0) : tile<1xi32, #0> @0\n",
+        "    %61 = store_view(tile: %60, view: %4, index: [%8], token: %10, order: (semantics: weak), ",
+        "atom: vector(vector_bits: 0)) : token @0\n",
+        "    barrier(id: 1, threads: 128) @0\n"
+    );
+    let ordered = edited(CONDITIONS, token, &format!("{stored}{token}"));
+    let ordered = edited(&ordered, "index: [%22], token: %10", "index: [%22], token: %61");
+    refused(&ordered, "SC133");
+}
+
+#[test]
+fn each_path_keeps_the_steps_in_turn() {
+    let skipped = "        yield(values: [%43, %44]) @0";
+    refused(
+        &edited(CONDITIONS, skipped, "        yield(values: [%8, %44]) @0"),
+        "pipeline0 is not the next one of warp role 'load'",
+    );
+    refused(&edited(CONDITIONS, skipped, "        yield(values: [%43, %8]) @0"), "SC130");
+    let step = "        pipeline_commit(pipeline: 0, stage: %43) @0\n";
+    refused(&edited(CONDITIONS, step, ""), "SC13");
+    let both =
+        edited(CONDITIONS, skipped, &format!("        pipeline_acquire(pipeline: 0, stage: %43, phase: %44) @0\n{step}{skipped}"));
+    refused(&both, "SC13");
+}
