@@ -16,14 +16,14 @@ CHECKS = ("off", "warn", "error")
 
 
 def library() -> Path:
-    """Returns the path of the library: from `TILEWORKS_LIBCUDA`, from this package, or beside the tools."""
+    """Returns the path of the library: from `TILEWORKS_LIBCUDA`, from this package, or from the tools' folder."""
     if given := os.environ.get("TILEWORKS_LIBCUDA"):
         return Path(given)
     package, tools = Path(__file__).parent, Path(tool("tileiras")).resolve().parent
     for candidate in (package / "libcuda.so.1", tools / "libcuda.so.1", tools / "libcuda.so"):
         if candidate.exists():
             return candidate
-    raise TileworksError([], "the CPU device's libcuda is neither in this package nor beside the tools; set TILEWORKS_LIBCUDA")
+    raise TileworksError([], "the CPU device's libcuda is neither in this package nor in the tools' folder; set TILEWORKS_LIBCUDA")
 
 
 @functools.cache

@@ -147,13 +147,13 @@ def _stream(stream: Stream | None) -> Iterator[None]:
 
 
 def _properties(device: Any = None) -> types.SimpleNamespace:
-    get = _cpu_driver.attribute
+    attribute = _cpu_driver.attribute
     return types.SimpleNamespace(
-        name=_cpu_driver.device_name(), major=get(_MAJOR), minor=get(_MINOR), total_memory=_cpu_driver.memory()[1],
-        multi_processor_count=get(_SMS), warp_size=get(_WARP), L2_cache_size=get(_L2), shared_memory_per_block=get(_SHARED),
-        shared_memory_per_block_optin=get(_OPTIN), shared_memory_per_multiprocessor=get(_SM_SHARED), clock_rate=get(_CLOCK),
-        regs_per_multiprocessor=get(_REGISTERS), max_threads_per_multi_processor=get(_SM_THREADS), memory_bus_width=get(_BUS),
-        max_threads_per_block=get(_THREADS), is_integrated=0, is_multi_gpu_board=0)
+        name=_cpu_driver.device_name(), major=attribute(_MAJOR), minor=attribute(_MINOR), total_memory=_cpu_driver.memory()[1],
+        multi_processor_count=attribute(_SMS), warp_size=attribute(_WARP), L2_cache_size=attribute(_L2), shared_memory_per_block=attribute(_SHARED),
+        shared_memory_per_block_optin=attribute(_OPTIN), shared_memory_per_multiprocessor=attribute(_SM_SHARED), clock_rate=attribute(_CLOCK),
+        regs_per_multiprocessor=attribute(_REGISTERS), max_threads_per_multi_processor=attribute(_SM_THREADS), memory_bus_width=attribute(_BUS),
+        max_threads_per_block=attribute(_THREADS), is_integrated=0, is_multi_gpu_board=0)
 
 
 def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:

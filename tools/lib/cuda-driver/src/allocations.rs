@@ -2,7 +2,7 @@
 //!
 //! Each allocation is a mapping of its own between inaccessible pages. An access outside all allocations is a fault of the kernel
 //! with its source line, because executors look every address up here before they touch it. Freed allocations stay known by name, so
-//! that a report says which memory was freed.
+//! that a report names the freed memory.
 
 use crate::status::{Failure, Result, Status};
 use common::launch::Contents;

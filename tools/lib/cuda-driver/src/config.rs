@@ -33,10 +33,13 @@ pub(crate) struct Config {
     pub(crate) trace: bool,
 }
 
+/// The chip of the device if the environment selects none.
+const DEFAULT_DEVICE: &str = "h100-sxm";
+
 impl Config {
     pub(crate) fn from_environment() -> Result<Config, String> {
         let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let (target, chip) = device(get("TILEWORKS_DEVICE").as_deref().unwrap_or("sm_90"))?;
+        let (target, chip) = device(get("TILEWORKS_DEVICE").as_deref().unwrap_or(DEFAULT_DEVICE))?;
         let stage = match get("TILEWORKS_STAGE").as_deref() {
             None | Some("tile" | "aa" | "as" | "sched") => Stage::Program,
             Some("ptx") => Stage::Ptx,
@@ -75,6 +78,11 @@ impl Config {
     }
 }
 
+/// The number in the name of a target: 90 for compute capability 9.0.
+pub(crate) fn compute_capability(target: Target) -> u32 {
+    target.name.split_once('_').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
 /// The target and the chip of a device: a target such as `sm_90`, or a chip such as `h200`.
 fn device(name: &str) -> Result<(Target, &'static str), String> {
     if let Some(target) = Target::parse(name) {
@@ -84,7 +92,8 @@ fn device(name: &str) -> Result<(Target, &'static str), String> {
     let chip = perf_model::names().find(|chip| *chip == name);
     let found = chip.and_then(|chip| {
         let machine = perf_model::Machine::named(chip).ok()?;
-        Some((Target::parse(&format!("sm_{}", machine.chip.compute_capability))?, chip))
+        let target = Target::all().find(|target| compute_capability(*target) == machine.chip.compute_capability as u32)?;
+        Some((target, chip))
     });
     let chips: Vec<&str> = perf_model::names().collect();
     found

@@ -19,24 +19,24 @@ mod attribute {
     pub(super) const MAX_REGISTERS_PER_BLOCK: c_int = 12;
     pub(super) const CLOCK_RATE: c_int = 13;
     pub(super) const TEXTURE_ALIGNMENT: c_int = 14;
-    pub(super) const MULTIPROCESSOR_COUNT: c_int = 16;
+    pub(super) const SM_COUNT: c_int = 16;
     pub(super) const MEMORY_CLOCK_RATE: c_int = 36;
     pub(super) const GLOBAL_MEMORY_BUS_WIDTH: c_int = 37;
     pub(super) const L2_CACHE_SIZE: c_int = 38;
-    pub(super) const MAX_THREADS_PER_MULTIPROCESSOR: c_int = 39;
+    pub(super) const MAX_THREADS_PER_SM: c_int = 39;
     pub(super) const TEXTURE_PITCH_ALIGNMENT: c_int = 51;
     pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
     pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
-    pub(super) const MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: c_int = 81;
-    pub(super) const MAX_REGISTERS_PER_MULTIPROCESSOR: c_int = 82;
+    pub(super) const MAX_SHARED_MEMORY_PER_SM: c_int = 81;
+    pub(super) const MAX_REGISTERS_PER_SM: c_int = 82;
     pub(super) const SINGLE_TO_DOUBLE_RATIO: c_int = 87;
     pub(super) const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
-    pub(super) const MAX_BLOCKS_PER_MULTIPROCESSOR: c_int = 106;
+    pub(super) const MAX_BLOCKS_PER_SM: c_int = 106;
     pub(super) const RESERVED_SHARED_MEMORY_PER_BLOCK: c_int = 111;
     pub(super) const CLUSTER_LAUNCH: c_int = 120;
     pub(super) const TENSOR_MAP_ACCESS: c_int = 127;
     pub(super) const LAST: c_int = 148;
-    /// Capabilities that every device of the API has: copies beside kernels, mapped host memory, concurrent kernels, unified
+    /// Capabilities that every device of the API has: copies that overlap with kernels, mapped host memory, concurrent kernels, unified
     /// addresses, priorities, L1 caches, managed memory, cooperative launches, registered host memory, memory pools.
     pub(super) const PRESENT: [c_int; 14] = [15, 19, 31, 40, 41, 78, 79, 80, 83, 89, 91, 95, 99, 115];
 }
@@ -67,7 +67,7 @@ impl Device {
     }
 
     pub(crate) fn capability(&self) -> (c_int, c_int) {
-        let number: c_int = self.target.name.trim_start_matches("sm_").parse().unwrap_or(0);
+        let number = compute_capability(self.target) as c_int;
         (number / 10, number % 10)
     }
 
@@ -91,27 +91,27 @@ impl Device {
             TOTAL_CONSTANT_MEMORY => 64 << 10,
             WARP_SIZE => 32,
             MAX_PITCH => c_int::MAX,
-            MAX_REGISTERS_PER_BLOCK | MAX_REGISTERS_PER_MULTIPROCESSOR => self.target.registers as c_int,
+            MAX_REGISTERS_PER_BLOCK | MAX_REGISTERS_PER_SM => self.target.registers as c_int,
             CLOCK_RATE => (chip.clock * 1e3) as c_int,
             TEXTURE_ALIGNMENT => 512,
             TEXTURE_PITCH_ALIGNMENT => 32,
-            MULTIPROCESSOR_COUNT => chip.sms as c_int,
+            SM_COUNT => chip.sms as c_int,
             // Two transfers per cycle on a bus of 4096 bits: together the bandwidth of the chip.
             MEMORY_CLOCK_RATE => (chip.memory * 1e9 * 8.0 / 4096.0 / 2.0 / 1e3) as c_int,
             GLOBAL_MEMORY_BUS_WIDTH => 4096,
             L2_CACHE_SIZE => (chip.l2 * 1e6) as c_int,
-            MAX_THREADS_PER_MULTIPROCESSOR => (chip.warps * 32.0) as c_int,
+            MAX_THREADS_PER_SM => (chip.warps * 32.0) as c_int,
             COMPUTE_CAPABILITY_MAJOR => self.capability().0,
             COMPUTE_CAPABILITY_MINOR => self.capability().1,
-            MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => kib(chip.shared),
+            MAX_SHARED_MEMORY_PER_SM => kib(chip.shared),
             SINGLE_TO_DOUBLE_RATIO => (self.machine.rate.f32 / self.machine.rate.f64) as c_int,
             MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => self.max_shared() as c_int,
-            MAX_BLOCKS_PER_MULTIPROCESSOR => chip.ctas as c_int,
+            MAX_BLOCKS_PER_SM => chip.ctas as c_int,
             RESERVED_SHARED_MEMORY_PER_BLOCK => 1024,
             CLUSTER_LAUNCH => c_int::from(self.target.has(Feature::Clusters)),
             TENSOR_MAP_ACCESS => c_int::from(self.target.has(Feature::Tma)),
             _ if PRESENT.contains(&number) => 1,
-            1..=LAST => 0,
+            known if (1..=LAST).contains(&known) => 0,
             _ => return None,
         })
     }

@@ -28,7 +28,7 @@ impl Status {
 macro_rules! statuses {
     ($($variant:ident = $code:literal, $name:literal, $text:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(dead_code, reason = "clients may ask for the name of any code")]
+        #[allow(dead_code, reason = "clients may request the name of any code")]
         pub(crate) enum Status { $($variant = $code,)* }
 
         /// The name and the description of a result code.

@@ -44,7 +44,7 @@ pub(crate) enum Work {
         function: HostFunction,
         data: usize,
     },
-    /// An allocation that the entry point has made.
+    /// An allocation that the entry point has already created.
     Allocate,
     Free {
         address: u64,
@@ -134,7 +134,7 @@ fn fill(driver: &Driver, to: u64, value: u32, element: u64, count: u64) {
 
 /// Checks the ranges of a fill.
 pub(crate) fn check_fill(driver: &Driver, to: u64, pitch: u64, element: u64, count: u64, rows: u64) -> Result<()> {
-    if !matches!(element, 1 | 2 | 4) || to % element != 0 {
+    if !matches!(element, 1 | 2 | 4) || !to.is_multiple_of(element) {
         return Err(Status::InvalidValue.into());
     }
     let width = element.checked_mul(count).ok_or(Status::InvalidValue)?;

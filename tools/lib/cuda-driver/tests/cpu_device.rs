@@ -211,7 +211,7 @@ fn memory_of_the_host_needs_permission() {
     let mut values = vec![3u32; 8];
     let address = values.as_mut_ptr() as u64;
     assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
-    // SAFETY: the vector lives until the end of the test.
+    // SAFETY: the vector exists until the end of the test.
     assert_eq!(unsafe { tileworksAllowHostMemory(address, 32, c"values".as_ptr(), 0) }, 0);
     assert_eq!(launch(twice, 1, 8, 0, address, 8), 0);
     assert_eq!(values, [6; 8]);

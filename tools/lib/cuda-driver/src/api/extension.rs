@@ -6,7 +6,7 @@ use crate::driver::{HOST, driver};
 use crate::status::Status;
 use std::ffi::{c_char, c_int};
 
-/// Host ranges that a thread can announce for one launch.
+/// Host ranges that a thread can allow for one launch.
 const MOST_RANGES: usize = 1 << 16;
 
 entry_points! {

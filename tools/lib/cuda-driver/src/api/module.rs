@@ -70,7 +70,7 @@ fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()>
             attribute::LOCAL_BYTES => function.local as c_int,
             attribute::PTX_VERSION | attribute::BINARY_VERSION => version,
             attribute::MAX_DYNAMIC_SHARED => function.max_dynamic_shared.load(Ordering::Relaxed) as c_int,
-            0..attribute::LAST => 0,
+            known if (0..attribute::LAST).contains(&known) => 0,
             _ => return Err(Status::InvalidValue.into()),
         },
     )

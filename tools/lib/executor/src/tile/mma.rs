@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Blocks in registers and the elements beside them have the same accumulators.
+    /// Blocks in registers and the remaining elements have the same accumulators.
     #[test]
     fn every_element_is_summed_in_order() {
         let (m, n, k) = (7usize, 75usize, 5usize);
