@@ -102,12 +102,13 @@ fn device(name: &str) -> Result<(Target, &'static str), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::device;
+    use super::{DEFAULT_DEVICE, device};
 
     #[test]
     fn devices_are_targets_or_chips() {
         assert_eq!(device("sm_80").map(|(target, chip)| (target.name, chip)), Ok(("sm_80", "a100")));
         assert_eq!(device("h200").map(|(target, chip)| (target.name, chip)), Ok(("sm_90", "h200")));
+        assert_eq!(device(DEFAULT_DEVICE), device("sm_90"));
         assert!(device("sm_1").is_err_and(|error| error.contains("sm_90") && error.contains("h200")));
     }
 }

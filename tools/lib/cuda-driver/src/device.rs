@@ -1,6 +1,6 @@
 //! The imitated GPU: its name and attributes, from the target table and `machines/`.
 
-use crate::config::Config;
+use crate::config::{Config, compute_capability};
 use perf_model::Machine;
 use std::ffi::{CString, c_int};
 use target_info::{Feature, Target};
