@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// An entry of a call stack: a source location in a function. The preceding frame is the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Index in [`Subject::files`].
+    /// Index in [`Debuggee::files`].
     pub(crate) file: usize,
     pub(crate) line: u32,
     pub(crate) column: u32,

@@ -323,11 +323,21 @@ fn the_arrow_keys_recall_commands() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("util-linux has 'script'");
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"next\r\x1b[A\rquit\r").unwrap();
-    let output = child.wait_with_output().unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{shown}");
-    assert!(!shown.contains("there is no command") && !shown.contains("^[[A"), "{shown}");
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    for (number, line) in ["next\r", "\x1b[A\r", "quit\r"].iter().enumerate() {
+        // Each prompt switches bracketed paste on.
+        while String::from_utf8_lossy(&shown).matches("\x1b[?2004h").count() <= number {
+            let mut bytes = [0; 4096];
+            let count = std::io::Read::read(&mut screen, &mut bytes).unwrap();
+            assert!(count > 0, "{}", String::from_utf8_lossy(&shown));
+            shown.extend_from_slice(&bytes[..count]);
+        }
+        std::io::Write::write_all(&mut keys, line.as_bytes()).unwrap();
+    }
+    std::io::Read::read_to_end(&mut screen, &mut shown).unwrap();
+    let (shown, status) = (String::from_utf8_lossy(&shown), child.wait().unwrap());
+    assert!(status.success() && !shown.contains("there is no command"), "{shown}");
     // The second `next` comes from the history.
     assert!(shown.contains("k.py:6") && shown.contains("k.py:7"), "{shown}");
 }
