@@ -1,12 +1,14 @@
-"""Maturin as the build backend, with source distributions that contain the whole repository.
+"""Maturin as the build backend, with the library of the CPU device in wheels, and source distributions that contain the whole repository.
 
 Maturin lists the files of a source distribution either by git, below this folder, or by cargo, which rejects files that crates share. The
-executables need both: the Rust workspace above this folder, and its shared files. Wheels are built by maturin alone.
+executables need both: the Rust workspace above this folder, and its shared files. Wheels are built by maturin alone, after the library.
 """
 
 from __future__ import annotations
 
 import io
+import os
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -16,13 +18,13 @@ from typing import Any
 
 from maturin import (
     build_editable,
-    build_wheel,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+from maturin import build_wheel as build_maturin_wheel
 
 #: The hooks of PEP 517 and PEP 660.
 __all__ = [
@@ -46,6 +48,21 @@ MOVED = {
     'python-source = "."': 'python-source = "python"',
     'data = "tileworks.data"': 'data = "python/tileworks.data"',
 }
+
+
+def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
+    """Builds the library of the CPU device with cargo, and then the wheel, which contains the library in the package."""
+    project = Path.cwd()
+    python = project if (project / "tileworks").is_dir() else project / "python"
+    subprocess.run(["cargo", "build", "--locked", "--release", "--package", "cuda-driver"], cwd=python.parent, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", python.parent / "target"))
+    platform_files = python / "tileworks.data" / "platlib"
+    try:
+        (platform_files / "tileworks").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(target / "release" / "libcuda.so", platform_files / "tileworks" / "libcuda.so.1")
+        return str(build_maturin_wheel(wheel_directory, config_settings, metadata_directory))
+    finally:
+        shutil.rmtree(platform_files, ignore_errors=True)
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:

@@ -1,4 +1,5 @@
-"""The command `tileworks`: runs sweeps on several machines and compares a kernel with the code of NVIDIA's compiler."""
+"""The command `tileworks`: runs programs for a GPU on the CPU, runs sweeps on several machines, and compares a kernel with the code of
+NVIDIA's compiler."""
 from __future__ import annotations
 
 import argparse
@@ -31,12 +32,31 @@ def main(args: list[str] | None = None) -> int:
     compare.add_argument("--reference", metavar="DIR", help="the folder with NVIDIA's tileiras and ptxas [default: $REFERENCE]")
     compare.add_argument("--allow-native", action="store_true", help="run the host code of NVIDIA's cubin, which makes its tensor maps")
     compare.add_argument("--ptx", metavar="DIR", help="a folder for ours.ptx and theirs.ptx")
+    run = subparsers.add_parser("run", help="run a program for a GPU on the CPU",
+                                description="Runs a command and its children with a CUDA driver that executes kernels on the CPU. Kernels are "
+                                            "those that cuTile and other clients compile during the run, and PTX. Prints a summary.")
+    run.add_argument("--device", default="sm_90", metavar="NAME", help="the GPU to imitate: a target, or a chip such as h200 [default: sm_90]")
+    run.add_argument("--stage", default="tile", choices=("tile", "aa", "as", "sched", "ptx"),
+                     help="the stage of the compiler whose output is executed [default: tile, the program as written]")
+    run.add_argument("--check", nargs="?", const="warn", default="off", choices=("warn", "error"), metavar="WHEN",
+                     help="report races, missing tokens, uninitialised reads and violated assumptions; with `error` they fail the launch "
+                          "and the run")
+    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of a launch")
+    run.add_argument("--no-torch", action="store_true", help="leave torch's device \"cuda\" as it is")
+    run.add_argument("arguments", nargs="+", metavar="COMMAND", help="the command and its arguments, after `--`")
     given = parser.parse_args(args)
     try:
-        return _sweep(given) if given.command == "sweep" else _compare(given)
+        return {"sweep": _sweep, "compare": _compare, "run": _run}[given.command](given)
     except TileworksError as error:
         print(f"tileworks: error: {error}", file=sys.stderr)
         return 1
+
+
+def _run(given: argparse.Namespace) -> int:
+    from ._cpu_run import run
+
+    return run(given.arguments, device=given.device, stage=given.stage, check=given.check, torch=not given.no_torch,
+               time_limit=given.time_limit)
 
 
 def _compare(given: argparse.Namespace) -> int:

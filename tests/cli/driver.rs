@@ -58,7 +58,11 @@ pub(crate) const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
 
 fn stages_run_in_order_and_get_their_options() {
     let folder = fake(PASS_ON);
-    drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "-o", "out"]).ok("the run");
+    drive(
+        folder.path(),
+        &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "--embed-program=off", "-o", "out"],
+    )
+    .ok("the run");
     assert_eq!(
         lines_of(&folder.path().join("out"))[1..],
         [
@@ -75,7 +79,7 @@ fn user_decisions_reach_the_deciding_stage() {
     let folder = fake(PASS_ON);
     let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--split-m=off", "--mma=mma", "--tma=off", "--prefetch=off"];
     let decisions = [&lowering[..], &["--stages=3", "--roles=off"]].concat();
-    let arguments = ["k.bc", "--gpu-name", "sm_90", "--ptxas-options=-v --maxrregcount=128", "-o", "out"];
+    let arguments = ["k.bc", "--gpu-name", "sm_90", "--ptxas-options=-v --maxrregcount=128", "--embed-program=off", "-o", "out"];
     drive(folder.path(), &[&decisions[..], &arguments].concat()).ok("the run");
     assert_eq!(
         lines_of(&folder.path().join("out"))[2..],

@@ -9,10 +9,11 @@ use std::io::Read as _;
 const MAGIC: u32 = 0xba55_ed50;
 const HEADER: usize = 16;
 const KIND_PTX: u16 = 1;
+const KIND_ELF: u16 = 2;
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
-/// Maximum bytes of decompressed PTX.
-const MAX_PTX_BYTES: u64 = 1 << 30;
+/// Maximum bytes of a decompressed entry.
+const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
 /// PTX in a container, and its architecture in the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +66,28 @@ fn read_number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The PTX of consecutive fatbins, as a linker concatenates them.
-fn ptx_of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
+fn ptx_of_fatbins(bytes: &[u8]) -> Result<Vec<Ptx>, String> {
     let mut found = Vec::new();
+    each_entry(bytes, KIND_PTX, |architecture, text| {
+        let text = String::from_utf8(text).map_err(|_| "it is not text")?;
+        found.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The cubins of consecutive fatbins.
+pub(crate) fn cubins_of_fatbins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let mut found = Vec::new();
+    each_entry(bytes, KIND_ELF, |_, cubin| {
+        found.push(cubin);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Calls `take` with the architecture and the payload of each entry of a kind.
+fn each_entry(mut bytes: &[u8], kind: u16, mut take: impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
     let incomplete = || "its fatbin is incomplete".to_string();
     while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
         let start = 4 * at;
@@ -74,13 +95,14 @@ fn ptx_of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
         let length = read_number::<8>(bytes, start + 8).and_then(|length| usize::try_from(length).ok()).ok_or_else(incomplete)?;
         let first = start + header.max(HEADER);
         let body = first.checked_add(length).and_then(|end| bytes.get(first..end)).ok_or_else(incomplete)?;
-        ptx_of_entries(body, &mut found)?;
+        each_payload(body, kind, &mut take)?;
         bytes = &bytes[first + length..];
     }
-    Ok(found)
+    Ok(())
 }
 
-fn ptx_of_entries(mut body: &[u8], found: &mut Vec<Ptx>) -> Result<(), String> {
+/// Calls `take` for the entries of one fatbin.
+fn each_payload(mut body: &[u8], requested: u16, take: &mut impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
     let incomplete = || "an entry of its fatbin is incomplete".to_string();
     while body.len() >= 0x40 {
         let field = |at| read_number::<4>(body, at).ok_or_else(incomplete);
@@ -90,20 +112,21 @@ fn ptx_of_entries(mut body: &[u8], found: &mut Vec<Ptx>) -> Result<(), String> {
         let (compressed_size, architecture) = (field(0x10)? as usize, field(0x1c)? as u32);
         let (flags, uncompressed_size) =
             (read_number::<8>(body, 0x28).ok_or_else(incomplete)?, read_number::<8>(body, 0x38).ok_or_else(incomplete)?);
-        if kind == KIND_PTX {
+        if kind == requested {
             let payload = &body[header..end];
             let is_compressed = flags & (FLAG_LZ4 | FLAG_ZSTD) != 0;
             let payload = if is_compressed { payload.get(..compressed_size).ok_or_else(incomplete)? } else { payload };
-            if is_compressed && uncompressed_size > MAX_PTX_BYTES {
+            if is_compressed && uncompressed_size > MAX_ENTRY_BYTES {
                 return Err(format!("its entry states {uncompressed_size} bytes"));
             }
-            let text = match flags {
-                flags if flags & FLAG_ZSTD != 0 => zstd(payload, uncompressed_size)?,
-                flags if flags & FLAG_LZ4 != 0 => lz4(payload, uncompressed_size as usize).ok_or("its LZ4 block is damaged")?,
-                _ => payload.to_vec(),
-            };
-            let text = String::from_utf8(text).map_err(|_| "it is not text")?;
-            found.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
+            take(
+                architecture,
+                match flags {
+                    flags if flags & FLAG_ZSTD != 0 => zstd(payload, uncompressed_size)?,
+                    flags if flags & FLAG_LZ4 != 0 => lz4(payload, uncompressed_size as usize).ok_or("its LZ4 block is damaged")?,
+                    _ => payload.to_vec(),
+                },
+            )?;
         }
         body = &body[end..];
     }

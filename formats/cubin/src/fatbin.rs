@@ -1,6 +1,7 @@
 //! The fatbin, the container of device code in a host program: a header, then entries. This module writes fatbins with one entry, a
 //! cubin.
 
+use base::diag::{Diagnostic, Result};
 use object::{Object, ObjectSection};
 
 const MAGIC: u32 = 0xba55_ed50;
@@ -36,8 +37,14 @@ pub fn wrap(cubin: &[u8], architecture: u32, windows: bool) -> Vec<u8> {
     out
 }
 
+/// The cubins in a fatbin, in file order. `name` is for messages.
+pub fn cubins(bytes: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
+    let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the cubins in {name}: {what}"));
+    crate::embedded::cubins_of_fatbins(bytes).map_err(damaged)
+}
+
 /// Checks that a file is a complete fatbin.
-pub fn check(bytes: &[u8]) -> Result<(), &'static str> {
+pub fn check(bytes: &[u8]) -> std::result::Result<(), &'static str> {
     let length = bytes.get(8..16).map(|length| u64::from_le_bytes(length.try_into().expect("eight bytes")));
     match length {
         Some(length) if bytes.starts_with(&MAGIC.to_le_bytes()) => {
@@ -49,7 +56,7 @@ pub fn check(bytes: &[u8]) -> Result<(), &'static str> {
 }
 
 /// Checks that a file is a complete object file.
-pub fn check_object(bytes: &[u8]) -> Result<(), String> {
+pub fn check_object(bytes: &[u8]) -> std::result::Result<(), String> {
     let incomplete = |error: object::Error| format!("its output is not a complete object file: {error}");
     let file = object::File::parse(bytes).map_err(incomplete)?;
     file.sections().try_for_each(|section| section.data().map(|_| ())).map_err(incomplete)

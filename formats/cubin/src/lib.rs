@@ -1,10 +1,12 @@
 //! The cubin: a GPU's ELF file, as ptxas writes it.
 //!
 //! This crate reads a cubin's properties ([`read()`], [`print()`]) and wraps a cubin for linking into a host program ([`fatbin`]).
-//! [`ptx()`] finds PTX in such a container. Only ptxas writes cubins.
+//! [`ptx()`] finds PTX in such a container. [`program`] embeds the program, so that a CPU can execute its kernels. Only ptxas writes
+//! machine code.
 
 mod embedded;
 pub mod fatbin;
+pub mod program;
 mod read;
 
 pub use embedded::{Ptx, is_fatbin, ptx};

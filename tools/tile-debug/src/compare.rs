@@ -99,7 +99,7 @@ impl Observer for Recorder<'_, '_> {
 fn record(debuggee: &Debuggee<'_>, control: &Control) -> Result<Values> {
     let mut recorder = Recorder { debuggee, block: control.block, values: Values::new(), bytes: 0 };
     let checks = FAULTS.iter().map(|(check, ..)| *check).collect();
-    let watch = Watch { limit: control.max_ops, seed: control.seed, checks };
+    let watch = Watch { limit: control.max_ops, seed: control.seed, checks, deadline: None };
     let outcome = debuggee.kernel.run(&debuggee.call, watch, &mut |_| {}, &mut recorder)?;
     match outcome.failure {
         // The values before a fault are comparable. The debugger reports the fault itself when the kernel runs.

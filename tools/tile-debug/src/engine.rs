@@ -190,7 +190,12 @@ pub(crate) fn debug(
     loop {
         control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.hits = 0);
         control.watches.iter_mut().for_each(|watched| watched.last_values.clear());
-        let watch = Watch { limit: control.max_ops, seed: control.seed, checks: FAULTS.iter().map(|(check, ..)| *check).collect() };
+        let watch = Watch {
+            limit: control.max_ops,
+            seed: control.seed,
+            checks: FAULTS.iter().map(|(check, ..)| *check).collect(),
+            deadline: None,
+        };
         let mut run = Run {
             debuggee,
             control,

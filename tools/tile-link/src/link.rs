@@ -1,4 +1,4 @@
-//! The steps of linking: the host object, ptxas, and optionally a wrapper (fatbin or object file).
+//! The steps of linking: the host object, ptxas, and optionally the program for a CPU and a wrapper (fatbin or object file).
 //!
 //! A kernel with TMA copies has its tensor maps as hidden parameters after its visible parameters. Whenever the arguments change,
 //! the driver calls the kernel's function in the host object with the parameter bytes. The function encodes the maps according to
@@ -11,6 +11,7 @@ use crate::source::Source;
 use base::diag::{Diagnostic, Result};
 use common::{Session, toolkit};
 use cubin::fatbin;
+use std::path::Path;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Emit {
@@ -19,7 +20,7 @@ pub(crate) enum Emit {
     HostObject,
 }
 
-pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result<Vec<u8>> {
+pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: Option<&Path>) -> Result<Vec<u8>> {
     let options = &source.envelope.options;
     let machine = machine(options.get("host-arch").unwrap_or(std::env::consts::ARCH))?;
     let convention = match options.get("host-os") {
@@ -47,10 +48,17 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
         // With --ptxas-options, print the output of ptxas.
         _ => assembled.messages.iter().for_each(|line| common::write_stderr(&format!("{line}\n"))),
     }
+    let cubin = match program {
+        Some(path) => {
+            let bytecode = common::read_file(Some(path))?.bytes;
+            session.timed("embed", |_| cubin::program::embed(&assembled.cubin, &[&bytecode, source.text.as_bytes()]))?
+        }
+        None => assembled.cubin,
+    };
     match emit {
-        Emit::Cubin => Ok(assembled.cubin),
+        Emit::Cubin => Ok(cubin),
         Emit::Fatbin | Emit::HostObject => {
-            let fatbin = fatbin::wrap(&assembled.cubin, architecture(&source.chip)?, convention == Convention::Windows);
+            let fatbin = fatbin::wrap(&cubin, architecture(&source.chip)?, convention == Convention::Windows);
             Ok(if emit == Emit::Fatbin { fatbin } else { host::embed(machine, convention, &fatbin) })
         }
     }

@@ -9,6 +9,7 @@ mod source;
 use common::options::{GpuName, Host, OptLevel};
 use common::{About, Session};
 use link::Emit;
+use std::path::PathBuf;
 
 const ABOUT: About = About {
     name: "tile-link",
@@ -33,6 +34,9 @@ struct Extra {
     /// Output kind: a cubin, a fatbin that contains it, or an object file that contains the fatbin
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Emit::Cubin)]
     emit: Emit,
+    /// Embed this Tile IR bytecode and the PTX in the cubin, so that a CPU can execute its kernels
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 }
 
 fn main() -> std::process::ExitCode {
@@ -49,6 +53,6 @@ fn run(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
     if session.verify_only() {
         return Ok(());
     }
-    let artefact = link::link(session, &source, extra.emit)?;
+    let artefact = link::link(session, &source, extra.emit, extra.program.as_deref())?;
     session.write_bytes(&artefact, true)
 }

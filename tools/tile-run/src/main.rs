@@ -107,5 +107,5 @@ fn watch_options(options: &Options) -> Watch {
         Some([]) => Check::USUAL.into(),
         Some(named) => named.iter().copied().collect(),
     };
-    Watch { limit: options.max_ops, seed: options.schedule_seed, checks }
+    Watch { limit: options.max_ops, seed: options.schedule_seed, checks, deadline: None }
 }

@@ -42,6 +42,7 @@ pub(crate) fn run(
         },
         seed: arguments.schedule_seed,
         instruction_limit: arguments.instruction_limit,
+        deadline: None,
         check_rules: true,
     };
     let mut machine = Machine::new(&program, options, call.grid, params, global_memory(&program, &call));

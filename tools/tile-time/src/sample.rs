@@ -98,6 +98,7 @@ impl Sample {
             races: Races::Ignore,
             seed: None,
             instruction_limit: u64::MAX,
+            deadline: None,
             check_rules: false,
         };
         let mut executor = Executor::new(&program, options, call.grid, params, memory(&program, &call));

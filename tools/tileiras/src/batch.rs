@@ -2,7 +2,7 @@
 
 use crate::compile;
 use crate::failure::{DriverError, exit, style};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, is_cpu_module};
 use base::diag::Style;
 use common::cl::{Parsed, dashed, parse_integer};
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, DriverErro
     let configuration = |message| DriverError::new(exit::CONFIGURATION, message);
     let steps = Pipeline::load(parsed.get("pipeline")).and_then(|(pipeline, _)| pipeline.plan(parsed)).map_err(configuration)?;
     let kind = match steps.last().map_or("cubin", |step| &step.writes) {
+        _ if is_cpu_module(parsed) => "cubin",
         "host-object" => "o",
         kind => kind,
     };

@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::depfile;
 use crate::failure::{DriverError, exit, plain_line, render_diagnostic, style};
 use crate::options::DECISION_OVERRIDES;
-use crate::pipeline::{Pipeline, Step};
+use crate::pipeline::{Pipeline, Step, is_cpu_module};
 use crate::remarks::RemarkFilter;
 use crate::run::{End, Failure, JSON_MESSAGES, Outcome, StageOutput, run};
 use base::diag::{Diagnostic, Severity, Style};
@@ -60,13 +60,17 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
             compiled
         }
     };
+    let output_bytes = match is_cpu_module(parsed) {
+        true => cubin::program::cpu_module(&[&compiled.output]),
+        false => compiled.output,
+    };
     let validated = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
-    let compiled = Compiled { text: cache_message + &compiled.text + &validated, ..compiled };
+    let text = cache_message + &compiled.text + &validated;
     // Write the depfile first. If only the output were written, a build tool would later miss changed dependencies.
     let written = depfile.map_or(Ok(()), |depfile| depfile.write());
-    match written.and_then(|()| write_output(output, &compiled.output)) {
-        Ok(()) => Ok(compiled.text),
-        Err(error) => Err(DriverError::after_messages(compiled.text, exit::CONFIGURATION, error.message)),
+    match written.and_then(|()| write_output(output, &output_bytes)) {
+        Ok(()) => Ok(text),
+        Err(error) => Err(DriverError::after_messages(text, exit::CONFIGURATION, error.message)),
     }
 }
 
@@ -210,15 +214,24 @@ fn run_steps(
     remarks: Option<&RemarkFilter>,
 ) -> Result<Compiled, DriverError> {
     let start = Instant::now();
+    let program = steps.iter().any(Step::reads_input).then(|| MemoryFile::new("program", &source.bytes)).transpose();
+    let program = program.map_err(|error| {
+        DriverError::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::os_error_text(&error)))
+    })?;
+    let on_input: Vec<Step> = match &program {
+        Some(file) => steps.iter().map(|step| step.on_input(&file.path())).collect(),
+        None => steps.to_vec(),
+    };
+    let plan = &on_input;
     let mut outcome = match (parsed.get("save-temps"), remarks) {
         (Some(folder), _) => {
             if !folder.is_empty() {
                 make_folder(folder)?;
             }
-            run_in_groups(steps, source, Some(&temporary_stem(parsed, folder, source.path, output)), remarks)?
+            run_in_groups(plan, source, Some(&temporary_stem(parsed, folder, source.path, output)), remarks)?
         }
-        (None, Some(_)) => run_in_groups(steps, source, None, remarks)?,
-        (None, None) => run(steps, &source.bytes, Some(source.path)),
+        (None, Some(_)) => run_in_groups(plan, source, None, remarks)?,
+        (None, None) => run(plan, &source.bytes, Some(source.path)),
     };
     if parsed.flag("time") {
         let wall = start.elapsed().as_secs_f64() * 1e3;
@@ -340,7 +353,8 @@ fn compile_error(
 /// The plan as a shell pipeline, for `--dry-run`.
 fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     let mut line = String::new();
-    for (index, step) in steps.iter().enumerate() {
+    let named = crate::run::as_file(input);
+    for (index, step) in steps.iter().map(|step| step.on_input(&named)).enumerate() {
         let arguments = step.arguments.iter().filter(|argument| *argument != JSON_MESSAGES);
         let args: Vec<String> = std::iter::once(&step.printed_program).chain(arguments).map(|arg| quote(arg)).collect();
         line += if index == 0 { "" } else { " | " };

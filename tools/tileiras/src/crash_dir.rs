@@ -21,7 +21,7 @@ pub(crate) fn write_crash_dir(steps: &[Step], failed: usize, source: &Source, me
 }
 
 fn write_files(folder: &Path, steps: &[Step], failed: usize, source: &Source, message: &str) -> std::io::Result<()> {
-    let step = &steps[failed];
+    let step = steps[failed].on_input(Path::new("input"));
     fs::write(folder.join("input"), &source.bytes)?;
     let failed_input = if failed == 0 { "input" } else { "before" };
     if failed > 0 {

@@ -147,7 +147,8 @@ fn information_text(name: &str) -> String {
     }
 }
 
-/// A short hash of the selected ptxas and libdevice for the version text, because they affect the generated code.
+/// A short hash for the version text: of the selected ptxas and libdevice and of the options in the environment, because they affect
+/// the generated code. Clients use the version in the keys of their caches.
 fn toolchain() -> String {
     use common::toolkit::{libdevice, ptxas};
     let described = [ptxas(), libdevice()].map(|found| {
@@ -156,11 +157,14 @@ fn toolchain() -> String {
         let modified = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some(format!("{} {} {}", path.display(), data.len(), modified.as_nanos()))
     });
-    match &described {
+    let short = |data: String| blake3::hash(data.as_bytes()).to_hex()[..8].to_string();
+    let options = std::env::var_os(EXTRA_OPTIONS_VARIABLE).filter(|options| !options.is_empty());
+    let tools = match &described {
         [None, _] => "no-ptxas".into(),
         [_, None] => "no-libdevice".into(),
-        known => blake3::hash(format!("{known:?}").as_bytes()).to_hex()[..8].to_string(),
-    }
+        known => short(format!("{known:?}")),
+    };
+    options.map_or(tools.clone(), |options| format!("{tools}-{}", short(format!("{options:?}"))))
 }
 
 /// Writes information that the user requested to standard output. A write error is a failure.

@@ -16,14 +16,16 @@ use std::path::Path;
 
 /// Options that every command receives unchanged: `FORWARDED_FIRST`, then the decision overrides, then `FORWARDED_LAST`.
 const FORWARDED_FIRST: [&str; 3] = ["max-memory", "max-time", "check-bounds"];
-const FORWARDED_LAST: [&str; 13] = [
+const FORWARDED_LAST: [&str; 15] = [
     "lineinfo",
     "device-debug",
     "host-arch",
     "host-os",
     "sanitize",
+    "embed-program",
     "ptxas-options",
     "emit",
+    "cpu-stage",
     "format",
     "stop-after",
     "pipeline",

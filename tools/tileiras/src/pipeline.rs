@@ -17,6 +17,8 @@ pub(crate) struct Pipeline {
 
 /// The environment variable that the driver sets for every stage. A driver that a stage starts detects it.
 pub(crate) const NESTED_VARIABLE: &str = "TILEWORKS_NESTED";
+/// The argument by which `tile-link` embeds the program. Its value is the input, which [`Step::on_input`] names.
+const PROGRAM: &str = "--program=";
 /// Kinds of files to which `--format` does not apply, because they have a single format.
 const SINGLE_FORMAT_KINDS: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
 /// Size limit of a pipeline file, in bytes.
@@ -53,6 +55,18 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// The step with the name of the input in its arguments.
+    pub(crate) fn on_input(&self, path: &Path) -> Step {
+        let named = |argument: &String| match argument == PROGRAM {
+            true => format!("{PROGRAM}{}", path.display()),
+            false => argument.clone(),
+        };
+        Step { arguments: self.arguments.iter().map(named).collect(), ..self.clone() }
+    }
+    /// Whether the step reads the input besides the output of the step before it.
+    pub(crate) fn reads_input(&self) -> bool {
+        self.arguments.iter().any(|argument| argument == PROGRAM)
+    }
     /// The tool without a path.
     pub(crate) fn name(&self) -> &str {
         self.tool.rsplit('/').next().unwrap_or(&self.tool)
@@ -126,17 +140,23 @@ impl Pipeline {
                 let in_this_stage = tool.map_or_else(|| stage.has_pass(pass), |tool| tool == stage.tool);
                 arguments.extend(in_this_stage.then(|| format!("--print-after={pass}")));
             }
+            if stage.tool == "tile-link" && parsed.get("embed-program") != Some("off") {
+                arguments.push(PROGRAM.to_string());
+            }
             let (tool, program, writes) = (stage.tool.clone(), stage.program.clone(), stage.writes.clone());
             let printed_program = if stage.is_stage_tool() { tool.clone() } else { program.to_string_lossy().into_owned() };
             steps.push(Step { tool, program, printed_program, arguments, writes });
         }
         let step = steps.last_mut().expect("a plan has the last stage");
         step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
-        if let Some(kind) = parsed.get("emit").filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
+        if let Some(kind) = emitted(parsed).filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
             step.arguments.push(format!("--emit={kind}"));
             step.writes = kind.to_string();
         }
         if let Some(form) = parsed.get("format") {
+            if is_cpu_module(parsed) {
+                return Err("--format applies to stage files; cpu-module has a single format".into());
+            }
             if SINGLE_FORMAT_KINDS.contains(&step.writes.as_str()) {
                 return Err(format!("--format applies to stage files; {} has a single format", step.writes));
             }
@@ -160,7 +180,7 @@ impl Pipeline {
             let index = self.stage.iter().position(|stage| pass.is_none() && stage.has_pass(stop));
             return index.map(|index| (index, Some(stop))).ok_or_else(|| format!("the pipeline has no tool or pass '{stop}'"));
         }
-        let Some(kind) = parsed.get("emit") else { return Ok((self.stage.len() - 1, None)) };
+        let Some(kind) = emitted(parsed) else { return Ok((self.stage.len() - 1, None)) };
         let index = self.stage.iter().position(|stage| stage.writes == kind || stage.emits.iter().any(|emitted| emitted == kind));
         index.map(|index| (index, None)).ok_or_else(|| format!("no tool of the pipeline writes '{kind}'"))
     }
@@ -177,6 +197,16 @@ impl Pipeline {
         }
         Ok(())
     }
+}
+
+/// Whether the output is a module for the CPU device, which contains the file of a stage.
+pub(crate) fn is_cpu_module(parsed: &Parsed) -> bool {
+    parsed.get("emit") == Some("cpu-module")
+}
+
+/// The kind of file that the last stage writes on request.
+fn emitted(parsed: &Parsed) -> Option<&str> {
+    if is_cpu_module(parsed) { Some(parsed.get("cpu-stage").unwrap_or("tile")) } else { parsed.get("emit") }
 }
 
 /// The text of an option for a stage, if the command line of the driver sets it.
@@ -272,7 +302,7 @@ mod tests {
         assert_eq!(arguments_of("tile-lower-aa"), "--opt-level=1");
         assert_eq!(arguments_of("tile-lower-as"), "--gpu-name=sm_90");
         assert_eq!(arguments_of("tile-ptx"), "--lineinfo");
-        assert_eq!(arguments_of("tile-link"), "--host-os=windows");
+        assert_eq!(arguments_of("tile-link"), "--host-os=windows --program=");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::exec_tile::{TileProgram, elem};
 use crate::listing::Listing;
 use crate::memory::{Memory, Segment};
 use crate::observe::Observer;
-use crate::run::{Outcome, Watch, run};
+use crate::run::{Outcome, Request, Watch, run};
 use crate::tile::Tile;
 use crate::tile::shape::to_bytes;
 use base::diag::{Diagnostic, Result};
@@ -62,21 +62,25 @@ impl Input {
     }
 
     pub fn decode(session: &mut Session, input: &common::Input) -> Result<Input> {
-        let format = if let Sniffed::Stage { format, .. } = sniff(&input.bytes) { format } else { String::new() };
+        input.refuse_truncated()?;
+        let producer = session.producer();
+        session.timed("decode", |_| Input::open(&input.bytes, &input.name, &producer))
+    }
+
+    /// Decodes and verifies a program. `name` is for messages.
+    pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<Input> {
+        let format = if let Sniffed::Stage { format, .. } = sniff(bytes) { format } else { String::new() };
         match format.as_str() {
-            tileaa::Module::FORMAT => session.decode(input).map(Input::Aa),
-            tileas::Module::FORMAT => session.decode(input).map(Input::As),
-            sched::Module::FORMAT => session.decode(input).map(Input::Sched),
+            tileaa::Module::FORMAT => File::read(bytes, name).map(Input::Aa),
+            tileas::Module::FORMAT => File::read(bytes, name).map(Input::As),
+            sched::Module::FORMAT => File::read(bytes, name).map(Input::Sched),
             // Any other input is Tile IR bytecode or its text form.
-            _ => {
-                input.refuse_truncated()?;
-                let producer = session.producer();
-                session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer)).map(Input::Tile)
-            }
+            _ => tileir::import::open(bytes, name, producer).map(Input::Tile),
         }
     }
 
-    fn names(&self) -> Vec<&str> {
+    /// Returns the names of the kernels.
+    pub fn names(&self) -> Vec<&str> {
         fn all<O, T, A>(functions: &[Function<O, T, A>]) -> Vec<&str> {
             functions.iter().map(|function| function.name.as_str()).collect()
         }
@@ -185,29 +189,41 @@ impl Kernel<'_> {
             let contents = buffer.contents.clone();
             memory.add(Segment { name: buffer.name.clone(), address: buffer.address, contents, constant: false });
         }
+        self.run_on(memory, &Request::of(call), watch, print, observer)
+    }
+
+    /// Runs the kernel on memory that the caller provides until it ends or faults.
+    pub fn run_on(
+        &self,
+        mut memory: Memory,
+        request: &Request,
+        watch: Watch,
+        print: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome> {
         match self.input {
             Input::Tile(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(tile_globals(&file.payload), &mut memory);
                 let program = TileProgram::new(&file.payload, function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print, observer)
+                run(&program, function.region, &self.types, program.synchronises(), request, memory, watch, print, observer)
             }
             Input::Aa(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let program = AaProgram::new(function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print, observer)
+                run(&program, function.region, &self.types, program.synchronises(), request, memory, watch, print, observer)
             }
             Input::As(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let source = exec_as::source(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
-                self.run_distributed(source, globals, memory, call, watch, print, observer)
+                self.run_distributed(source, globals, memory, request, watch, print, observer)
             }
             Input::Sched(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let phase = Phase::of(&file.envelope).expect("the verifier guarantees that the phase is known");
                 let source = exec_sched::source(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
-                self.run_distributed(source, globals, memory, call, watch, print, observer)
+                self.run_distributed(source, globals, memory, request, watch, print, observer)
             }
         }
     }
@@ -217,14 +233,14 @@ impl Kernel<'_> {
         source: exec_as::Source<'_, O>,
         globals: BTreeMap<String, u64>,
         memory: Memory,
-        call: &Call,
+        request: &Request,
         watch: Watch,
         print: &mut dyn FnMut(&str),
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
         let region = source.region;
         let program = DistributedProgram::new(source, globals)?;
-        run(&program, region, &self.types, program.synchronises(), call, memory, watch, print, observer)
+        run(&program, region, &self.types, program.synchronises(), request, memory, watch, print, observer)
     }
 }
 

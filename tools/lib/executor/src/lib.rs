@@ -48,7 +48,7 @@ pub use listing::{Listing, Row};
 pub use memory::{Memory, Segment};
 pub use observe::{Moment, NoopObserver, Observer};
 pub use print::{short_float, shortened};
-pub use run::{Outcome, Watch};
+pub use run::{Outcome, Request, Watch};
 pub use tile::Tile;
 pub use tile::shape::from_bytes;
 pub use trace::Trace;

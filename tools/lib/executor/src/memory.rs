@@ -38,7 +38,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn add(&mut self, segment: Segment) {
+    pub fn add(&mut self, segment: Segment) {
         self.segments.insert(segment.address, segment);
     }
     pub(crate) fn remove(&mut self, address: u64) {

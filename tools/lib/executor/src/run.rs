@@ -13,6 +13,29 @@ use base::diag::{Diagnostic, Result};
 use common::launch::Call;
 use core_dialect::tile::Elem;
 use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// A launch on memory that the caller provides.
+pub struct Request {
+    /// Tile blocks per dimension.
+    pub grid: [u32; 3],
+    /// The blocks to run; `None` is the full grid.
+    pub blocks: Option<Vec<[u32; 3]>>,
+    /// The parameters: numbers sign-extended, floats as their bits, pointers as addresses.
+    pub values: Vec<i64>,
+    /// The names of the segments that are uninitialised before the run.
+    pub uninitialised: BTreeSet<String>,
+    /// Ranges of addresses in other segments that are uninitialised before the run.
+    pub unwritten: Vec<(u64, u64)>,
+}
+
+impl Request {
+    pub(crate) fn of(call: &Call) -> Request {
+        let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty());
+        let uninitialised = empty.map(|buffer| buffer.name.clone()).collect();
+        Request { grid: call.grid, blocks: call.blocks.clone(), values: call.values.clone(), uninitialised, unwritten: Vec::new() }
+    }
+}
 
 /// Execution parameters of a run.
 pub struct Watch {
@@ -21,11 +44,15 @@ pub struct Watch {
     /// Seed of the warp-role scheduler.
     pub seed: u64,
     pub checks: BTreeSet<Check>,
+    /// The run fails after this time.
+    pub deadline: Option<Instant>,
 }
 
 /// The result of a run.
 pub struct Outcome {
     pub memory: Memory,
+    /// The ranges of addresses that the program wrote, if checks ran.
+    pub written: Vec<(u64, u64)>,
     /// The findings of `--check`.
     pub findings: Vec<Diagnostic>,
     /// The fault that ended the run early.
@@ -38,24 +65,31 @@ pub(crate) fn run<P: Program>(
     region: Region,
     types: &[Elem],
     needs_interleaving: bool,
-    call: &Call,
+    request: &Request,
     mut memory: Memory,
     watch: Watch,
     print: &mut dyn FnMut(&str),
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
     let bits = |(value, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *value as u64 & ty.carrier().mask()));
-    let values = call.values.iter().zip(types).map(bits).collect();
+    let values = request.values.iter().zip(types).map(bits).collect();
     let turns = needs_interleaving || observer.is_active();
-    let blocks = Blocks::new(call.grid, call.blocks.clone(), program.ranks());
-    let job =
-        Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed, uses_clc: !observer.is_active() };
+    let blocks = Blocks::new(request.grid, request.blocks.clone(), program.ranks());
+    let job = Job {
+        program,
+        region,
+        arguments: values,
+        blocks,
+        limit: watch.limit,
+        deadline: watch.deadline,
+        seed: watch.seed,
+        uses_clc: !observer.is_active(),
+    };
     if !watch.checks.is_empty() {
-        let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty()).map(|buffer| buffer.name.clone()).collect();
-        let mut world = Checked::new(memory, watch.checks, &empty);
+        let mut world = Checked::new(memory, watch.checks, &request.uninitialised, &request.unwritten);
         let result = job.interleaved(&mut world, |world| world.memory().changes, print, observer);
         let findings = world.diagnostics(program.debug());
-        return Ok(Outcome { findings, failure: result.err(), memory: world.into_memory() });
+        return Ok(Outcome { findings, failure: result.err(), written: world.written(), memory: world.into_memory() });
     }
     let failure = if turns {
         let mut world = SharedWorld::new(memory);
@@ -65,5 +99,5 @@ pub(crate) fn run<P: Program>(
     } else {
         job.in_parallel(&mut memory, print).err()
     };
-    Ok(Outcome { memory, findings: Vec::new(), failure })
+    Ok(Outcome { memory, written: Vec::new(), findings: Vec::new(), failure })
 }

@@ -23,6 +23,17 @@ pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Ma
         let size = slot.bytes as usize;
         bytes[slot.offset as usize..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
     }
+    complete(program, module, &call.values, bytes, maps)
+}
+
+/// Fills the hidden parameters in the bytes of all parameters. `values` are the visible ones.
+pub fn complete(
+    program: &Program,
+    module: &ptx::Module,
+    values: &[i64],
+    mut bytes: Vec<u8>,
+    maps: Maps,
+) -> base::diag::Result<Vec<u8>> {
     // A hidden pointer refers to per-CTA memory. It exists for drivers that provide none.
     let given = |slot: &&ParamField| program.cta_memory > 0 && slot.bytes == 8;
     let hidden = || program.hidden_params().filter(|slot| !given(slot));
@@ -51,7 +62,7 @@ pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Ma
             let why = "the PTX has no recipe for it; use --tensor-maps or --host-object";
             return Err(missing(&slot.name, why).diagnostic("", ""));
         };
-        bytes[slot.offset as usize..][..slot.bytes as usize].copy_from_slice(&recipe.map.encode(&call.values)?);
+        bytes[slot.offset as usize..][..slot.bytes as usize].copy_from_slice(&recipe.map.encode(values)?);
     }
     Ok(bytes)
 }

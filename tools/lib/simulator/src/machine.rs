@@ -21,6 +21,7 @@ use crate::tmem::Tmem;
 use crate::warp::{Split, Warp};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Time slice of a warp, in instructions.
 const TIME_SLICE: u32 = 200;
@@ -55,6 +56,8 @@ pub struct Options {
     pub races: Races,
     pub seed: Option<u64>,
     pub instruction_limit: u64,
+    /// The run fails after this time.
+    pub deadline: Option<Instant>,
     /// Whether MMAs are computed and the rules that a timing run does not need are checked: fence order and undefined values.
     pub check_rules: bool,
 }
@@ -499,6 +502,9 @@ impl<'p> Machine<'p> {
                 INSTRUCTION_LIMIT_FAULT,
                 format!("the kernel has not ended after {} warp instructions", self.total),
             ));
+        }
+        if self.options.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(Fault::new("SIM042", "the launch exceeds its time limit"));
         }
         Ok(count)
     }

@@ -168,7 +168,8 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
             *byte = value;
         }
     }
-    let options = Options { delivery, races: Races::Warn, seed: Some(seed), check_rules: true, instruction_limit: 20_000 };
+    let options =
+        Options { delivery, races: Races::Warn, seed: Some(seed), check_rules: true, instruction_limit: 20_000, deadline: None };
     let mut machine = Machine::new(&program, options, [2, 1, 1], params, global);
     let _ = machine.run();
     true

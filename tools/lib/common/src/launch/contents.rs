@@ -9,6 +9,7 @@ use memmap2::{MmapMut, MmapOptions};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::ptr::NonNull;
 
 /// The granularity in bytes with which `read` generates elements. It is a multiple of every element size, so no element crosses a
 /// boundary.
@@ -26,6 +27,33 @@ pub struct Contents {
 enum Bytes {
     Owned(Vec<u8>),
     Zeroed(MmapMut),
+    Borrowed(HostMemory),
+}
+
+/// Memory that the caller of [`Contents::borrowed`] owns.
+#[derive(Debug)]
+struct HostMemory {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the caller of `Contents::borrowed` guarantees exclusive access, from any thread.
+#[allow(unsafe_code, reason = "the memory of a host program")]
+unsafe impl Send for HostMemory {}
+// SAFETY: likewise; `&HostMemory` only reads.
+#[allow(unsafe_code, reason = "the memory of a host program")]
+unsafe impl Sync for HostMemory {}
+
+#[allow(unsafe_code, reason = "the memory of a host program")]
+impl HostMemory {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the caller of `Contents::borrowed` guarantees that the memory is valid and not written by others.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: likewise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
 }
 
 /// The fill that generates the pages, and a bit per materialised page.
@@ -62,6 +90,16 @@ impl Contents {
         Ok(Contents { bytes: zeroed(bytes)?, pending: Some(Pending { fill, materialised }) })
     }
 
+    /// The memory of a host program, which is read and written in place. A clone is a copy.
+    ///
+    /// # Safety
+    ///
+    /// The memory is valid for reads and writes as long as the contents exist, and nothing else accesses it meanwhile.
+    #[allow(unsafe_code, reason = "the memory of a host program")]
+    pub unsafe fn borrowed(start: NonNull<u8>, length: usize) -> Contents {
+        Contents { bytes: Bytes::Borrowed(HostMemory { start, length }), pending: None }
+    }
+
     pub fn len(&self) -> usize {
         self.all().len()
     }
@@ -76,12 +114,14 @@ impl Contents {
         match &self.bytes {
             Bytes::Owned(bytes) => bytes,
             Bytes::Zeroed(map) => map,
+            Bytes::Borrowed(memory) => memory.bytes(),
         }
     }
     fn all_mut(&mut self) -> &mut [u8] {
         match &mut self.bytes {
             Bytes::Owned(bytes) => bytes,
             Bytes::Zeroed(map) => map,
+            Bytes::Borrowed(memory) => memory.bytes_mut(),
         }
     }
 

@@ -99,12 +99,14 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// Creates a checked world. `empty` names the segments that count as uninitialised until the program writes them.
-    pub(crate) fn new(memory: Memory, checks: BTreeSet<Check>, empty: &BTreeSet<String>) -> Checked {
+    /// Creates a checked world. `empty` names the segments that count as uninitialised until the program writes them; `unwritten` are
+    /// such ranges of other segments.
+    pub(crate) fn new(memory: Memory, checks: BTreeSet<Check>, empty: &BTreeSet<String>, unwritten: &[(u64, u64)]) -> Checked {
         let mut shadow = Shadow::default();
         for segment in memory.segments() {
             shadow.add(segment.address, !empty.contains(&segment.name));
         }
+        unwritten.iter().for_each(|(start, end)| shadow.add_unwritten(*start, *end));
         Checked {
             inner: SharedWorld::new(memory),
             checks,
@@ -116,6 +118,10 @@ impl Checked {
         }
     }
 
+    /// Returns the ranges of addresses that the program wrote.
+    pub(crate) fn written(&self) -> Vec<(u64, u64)> {
+        self.shadow.written()
+    }
     pub(crate) fn memory(&self) -> &Memory {
         &self.inner.memory
     }

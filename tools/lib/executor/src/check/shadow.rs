@@ -29,6 +29,8 @@ const PAGE: u64 = 4096;
 
 struct Segment {
     initialised: bool,
+    /// Ranges of addresses that are uninitialised at the start although the segment is initialised.
+    unwritten: Vec<(u64, u64)>,
     pages: BTreeMap<u64, Box<[Cell]>>,
 }
 
@@ -48,7 +50,35 @@ impl Default for Shadow {
 
 impl Shadow {
     pub(super) fn add(&mut self, address: u64, initialised: bool) {
-        self.segments.insert(address, Segment { initialised, pages: BTreeMap::new() });
+        self.segments.insert(address, Segment { initialised, unwritten: Vec::new(), pages: BTreeMap::new() });
+    }
+
+    /// Marks a range inside a segment as uninitialised. It precedes all accesses.
+    pub(super) fn add_unwritten(&mut self, start: u64, end: u64) {
+        if let Some((_, segment)) = self.segments.range_mut(..=start).next_back() {
+            segment.unwritten.push((start, end));
+        }
+    }
+
+    /// Returns the ranges of addresses that the program wrote.
+    pub(super) fn written(&self) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (start, segment) in &self.segments {
+            for (page, cells) in &segment.pages {
+                let mut place = start + page * PAGE;
+                for run in cells.chunk_by(|a, b| (a.writer != 0) == (b.writer != 0)) {
+                    let end = place + run.len() as u64;
+                    if run[0].writer != 0 {
+                        match ranges.last_mut() {
+                            Some(last) if last.1 == place => last.1 = end,
+                            _ => ranges.push((place, end)),
+                        }
+                    }
+                    place = end;
+                }
+            }
+        }
+        ranges
     }
 
     /// Drops segments that no longer exist.
@@ -64,8 +94,8 @@ impl Shadow {
         let (mut place, end) = (address, address + length as u64);
         while place < end {
             let (page, within) = ((place - start) / PAGE, (place - start) % PAGE);
-            let new = || vec![Cell { writer: 0, readers: 0, initialised: segment.initialised }; PAGE as usize].into();
-            let cells = segment.pages.entry(page).or_insert_with(new);
+            let cells =
+                segment.pages.entry(page).or_insert_with(|| new_page(segment.initialised, start + page * PAGE, &segment.unwritten));
             let upto = PAGE.min(within + (end - place));
             for run in cells[within as usize..upto as usize].chunk_by_mut(same) {
                 f(place, run[0], &reader_sets[run[0].readers as usize]);
@@ -78,6 +108,16 @@ impl Shadow {
             }
         }
     }
+}
+
+/// Creates the cells of a page that starts at an address.
+fn new_page(initialised: bool, start: u64, unwritten: &[(u64, u64)]) -> Box<[Cell]> {
+    let mut cells = vec![Cell { writer: 0, readers: 0, initialised }; PAGE as usize];
+    for (from, to) in unwritten {
+        let inside = |address: &u64| address.saturating_sub(start).min(PAGE) as usize;
+        cells[inside(from)..inside(to)].iter_mut().for_each(|cell| cell.initialised = false);
+    }
+    cells.into()
 }
 
 fn with_reader(

@@ -497,7 +497,7 @@ mod tests {
         let mut memory = Memory::default();
         memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
         let mut world = SharedWorld::new(memory);
-        let mut state = State::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, 0);
+        let mut state = State::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, None, 0);
         let result = f(&mut Env { state: &mut state, world: &mut world, observer: &mut crate::observe::NoopObserver });
         let mut after = vec![0; data.len()];
         world.memory.read(ADDRESS, &mut after).unwrap();

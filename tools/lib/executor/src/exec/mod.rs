@@ -19,6 +19,7 @@ use base::{Block, Body, DebugInfo, Op, Region, Value as Id};
 use role_scheduler::{RoleScheduler, SchedulerStatus};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::time::Instant;
 
 pub(crate) type Results = SmallVec<[Value; 2]>;
 
@@ -132,6 +133,7 @@ pub(crate) struct State {
     seed: u64,
     /// Remaining op budget.
     ops_left: u64,
+    deadline: Option<Instant>,
     /// Nesting depth of the reduction bodies that are running.
     pub(crate) depth: u32,
     /// Shared memory and hazard checker, for the formats that have them.
@@ -140,11 +142,13 @@ pub(crate) struct State {
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
 }
 
+/// Ops between two looks at the clock.
+const DEADLINE_PERIOD: u64 = 64;
 /// Limit on nested reduction bodies. Each level recurses on the host stack.
 const MOST_NESTED_BODIES: u32 = 64;
 
 impl State {
-    pub(crate) fn new(block_position: BlockPosition, values: usize, limit: u64, seed: u64) -> State {
+    pub(crate) fn new(block_position: BlockPosition, values: usize, limit: u64, deadline: Option<Instant>, seed: u64) -> State {
         State {
             block_position,
             stolen_blocks: vec![block_position.index],
@@ -154,6 +158,7 @@ impl State {
             warp_role: 0,
             seed,
             ops_left: limit,
+            deadline,
             depth: 0,
             hazards: None,
             remote_arrivals: Vec::new(),
@@ -290,6 +295,11 @@ impl<'p, P: Program> Machine<'p, P> {
                 let message = format!("block {} exceeds the op limit of --max-ops", env.state.block_position.linear);
                 Diagnostic::invalid("RUN014", message)
             })?;
+            if env.state.ops_left.is_multiple_of(DEADLINE_PERIOD)
+                && env.state.deadline.is_some_and(|deadline| Instant::now() > deadline)
+            {
+                return Err(Diagnostic::invalid("RUN015", "the launch exceeds its time limit"));
+            }
             let body = self.program.body();
             let ended = match body.blocks[frame.block].ops.get(frame.next) {
                 None => self.end_block(&[], env)?,

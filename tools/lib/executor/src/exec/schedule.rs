@@ -17,6 +17,7 @@ use base::Region;
 use base::diag::{Diagnostic, Result};
 use rayon::prelude::*;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Tile blocks that start from the same memory contents.
 const GROUP: u64 = 64;
@@ -31,6 +32,8 @@ pub(crate) struct Job<'a, P> {
     pub(crate) blocks: Blocks,
     /// Op budget of each tile block.
     pub(crate) limit: u64,
+    /// Time limit of the run.
+    pub(crate) deadline: Option<Instant>,
     /// Seed of the warp-role scheduler.
     pub(crate) seed: u64,
     /// Whether CTAs steal tile blocks, if the program supports it.
@@ -83,6 +86,7 @@ impl<P: Program> Job<'_, P> {
             BlockPosition::new(block, self.blocks.grid, self.blocks.ranks),
             self.program.body().values.len(),
             self.limit,
+            self.deadline,
             self.seed,
         )
     }
@@ -93,7 +97,11 @@ impl<P: Program> Job<'_, P> {
         while first < self.clusters() {
             let group = first..self.clusters().min(first + GROUP);
             let base = &*memory;
-            let done: Vec<_> = group.clone().into_par_iter().map(|at| self.run_isolated(at, base)).collect();
+            // A single unit needs no other thread.
+            let done: Vec<_> = match group.end - group.start {
+                1 => vec![self.run_isolated(group.start, base)],
+                _ => group.clone().into_par_iter().map(|at| self.run_isolated(at, base)).collect(),
+            };
             for outcome in done {
                 let (printed, writes, result) = outcome;
                 print(&printed);

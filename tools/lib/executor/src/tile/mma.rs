@@ -43,18 +43,82 @@ impl Term for i32 {
     }
 }
 
-/// Computes `c += a b` for each matrix of the batch.
+/// Computes `c += a b` for each matrix of the batch, with the widest vectors that the host has. The result does not depend on them:
+/// each sum runs along K in order, without fused multiply-add.
+#[allow(unsafe_code, reason = "functions for instructions that not every host has")]
 fn matmul<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the host has the instructions.
+            return unsafe { x86::matmul_avx512(extents, a, b, c) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the host has the instructions.
+            return unsafe { x86::matmul_avx2(extents, a, b, c) };
+        }
+    }
+    matmul_blocked(extents, a, b, c);
+}
+
+/// The same code, compiled for more instructions.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "functions for instructions that not every host has")]
+mod x86 {
+    use super::{Extents, Term, matmul_blocked};
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn matmul_avx512<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+        matmul_blocked(extents, a, b, c);
+    }
+    #[target_feature(enable = "avx2")]
+    pub(super) fn matmul_avx2<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+        matmul_blocked(extents, a, b, c);
+    }
+}
+
+/// Rows and columns of accumulators that stay in registers: 4 by 32 words of 32 bits fill half of the AVX-512 registers.
+const ROWS: usize = 4;
+const COLUMNS: usize = 32;
+
+#[inline(always)]
+fn matmul_blocked<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     let Extents { batch, m, n, k } = *extents;
     for matrix in 0..batch {
         let (a, b, c) = (&a[matrix * m * k..][..m * k], &b[matrix * k * n..][..k * n], &mut c[matrix * m * n..][..m * n]);
-        for (row, accumulators) in a.chunks_exact(k).zip(c.chunks_exact_mut(n)) {
-            for (x, factors) in row.iter().zip(b.chunks_exact(n)) {
-                for (sum, y) in accumulators.iter_mut().zip(factors) {
+        let (full_rows, full_columns) = (m / ROWS * ROWS, n / COLUMNS * COLUMNS);
+        for column in (0..full_columns).step_by(COLUMNS) {
+            for row in (0..full_rows).step_by(ROWS) {
+                block(&a[row * k..][..ROWS * k], &b[column..], &mut c[row * n + column..], n, k);
+            }
+        }
+        for row in 0..m {
+            let columns = if row < full_rows { full_columns..n } else { 0..n };
+            let accumulators = &mut c[row * n..][columns.clone()];
+            for (x, factors) in a[row * k..][..k].iter().zip(b.chunks_exact(n)) {
+                for (sum, y) in accumulators.iter_mut().zip(&factors[columns.clone()]) {
                     *sum = sum.add_product(*x, *y);
                 }
             }
         }
+    }
+}
+
+/// Updates a block of accumulators. `b` and `c` start at its first column, and their rows have `n` elements.
+#[inline(always)]
+fn block<T: Term>(a: &[T], b: &[T], c: &mut [T], n: usize, k: usize) {
+    let mut accumulators: [[T; COLUMNS]; ROWS] = std::array::from_fn(|row| std::array::from_fn(|column| c[row * n + column]));
+    for (at, factors) in b.chunks(n).take(k).enumerate() {
+        let factors: &[T; COLUMNS] = factors[..COLUMNS].try_into().expect("the block is inside the row");
+        for (row, accumulators) in accumulators.iter_mut().enumerate() {
+            let x = a[row * k + at];
+            for (sum, y) in accumulators.iter_mut().zip(factors) {
+                *sum = sum.add_product(x, *y);
+            }
+        }
+    }
+    for (row, accumulators) in accumulators.iter().enumerate() {
+        c[row * n..][..COLUMNS].copy_from_slice(accumulators);
     }
 }
 
@@ -165,6 +229,24 @@ mod tests {
             let sum: usize = (0..4).map(|k| (matrix * 8 + m * 4 + k) * ((matrix * 8 + k * 2 + n) % 3)).sum();
             assert_eq!(result, (i * 100 + sum) as f64);
         }
+    }
+
+    /// Blocks in registers and the remaining elements have the same accumulators.
+    #[test]
+    fn every_element_is_summed_in_order() {
+        let (m, n, k) = (7usize, 75usize, 5usize);
+        let value = |i: usize| (i * 7919 % 1000) as f32 / 3.0 - 100.0;
+        let (a, b): (Vec<f32>, Vec<f32>) = ((0..2 * m * k).map(value).collect(), (0..2 * k * n).map(|i| value(i + 5)).collect());
+        let mut c: Vec<f32> = (0..2 * m * n).map(|i| value(i + 3)).collect();
+        let mut expected = c.clone();
+        for (i, sum) in expected.iter_mut().enumerate() {
+            let (matrix, row, column) = (i / (m * n), i / n % m, i % n);
+            for at in 0..k {
+                *sum += a[(matrix * m + row) * k + at] * b[(matrix * k + at) * n + column];
+            }
+        }
+        matmul(&Extents { batch: 2, m, n, k }, &a, &b, &mut c);
+        assert_eq!(c, expected);
     }
 
     /// A narrow accumulator is rounded once, at the end.

@@ -1,0 +1,79 @@
+"""Loads the CUDA driver stand-in into this process."""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+
+from ._errors import TileworksError
+from ._tools import tool
+
+#: Variables of the driver by the names of their options.
+VARIABLES = {"device": "TILEWORKS_DEVICE", "stage": "TILEWORKS_STAGE", "check": "TILEWORKS_CHECK", "time_limit": "TILEWORKS_TIME_LIMIT"}
+STAGES = ("tile", "aa", "as", "sched", "ptx")
+CHECKS = ("off", "warn", "error")
+
+
+def library() -> Path:
+    """Returns the path of the library: from `TILEWORKS_LIBCUDA`, from this package, or from the tools' folder."""
+    if given := os.environ.get("TILEWORKS_LIBCUDA"):
+        return Path(given)
+    package, tools = Path(__file__).parent, Path(tool("tileiras")).resolve().parent
+    for candidate in (package / "libcuda.so.1", tools / "libcuda.so.1", tools / "libcuda.so"):
+        if candidate.exists():
+            return candidate
+    raise TileworksError([], "the CPU device's libcuda is neither in this package nor in the tools' folder; set TILEWORKS_LIBCUDA")
+
+
+@functools.cache
+def load() -> ctypes.PyDLL:
+    """Loads the library. Clients that load `libcuda.so.1` later get this one, because it has that name.
+
+    Calls keep Python's global lock: a launch of cuTile relies on it between the calls.
+    """
+    loaded = ctypes.PyDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
+    loaded.tileworksAllowHostMemory.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int]
+    for name in ("cuStreamDestroy_v2", "cuEventDestroy_v2", "cuEventSynchronize", "cuStreamSynchronize"):
+        getattr(loaded, name).argtypes = [ctypes.c_void_p]
+    for name in ("cuEventRecord", "cuStreamWaitEvent"):
+        getattr(loaded, name).argtypes = [ctypes.c_void_p, ctypes.c_void_p] + [ctypes.c_uint] * (name == "cuStreamWaitEvent")
+    loaded.cuEventElapsedTime.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    return loaded
+
+
+def check(code: int) -> None:
+    """Raises the error of a failed call."""
+    if code:
+        text = ctypes.c_char_p()
+        load().cuGetErrorString(code, ctypes.byref(text))
+        raise RuntimeError(f"CUDA error {code}: {(text.value or b'').decode(errors='replace')}")
+
+
+def initialise() -> None:
+    check(load().cuInit(0))
+
+
+def attribute(number: int) -> int:
+    value = ctypes.c_int()
+    check(load().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
+    return value.value
+
+
+def device_name() -> str:
+    name = ctypes.create_string_buffer(256)
+    check(load().cuDeviceGetName(name, 256, 0))
+    return name.value.decode()
+
+
+def memory() -> tuple[int, int]:
+    """Returns the free and the total bytes of the device."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    check(load().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    return free.value, total.value
+
+
+def allow(address: int, size: int, name: str, read_only: bool = False) -> None:
+    """Lets the next launch of this thread access memory of this process."""
+    if size:
+        check(load().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))

@@ -1,0 +1,137 @@
+"""`tileworks run`: runs a command and its children on the CPU device, and prints a summary."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _cpu_driver, cpu
+
+#: The module that Python imports when it starts, in every child.
+_SITE = """\
+\"\"\"Prepares a process of `tileworks run`.\"\"\"
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [one for one in sys.path if os.path.abspath(one or '.') != _here]
+# The environment may have a module of this name too.
+if (_spec := importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)) is not None and _spec.loader is not None:
+    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+
+
+class _Hook:
+    \"\"\"Loads the package when the process imports a module that it patches.\"\"\"
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "cuda.tile"):
+            sys.meta_path.remove(self)
+            if importlib.util.find_spec("tileworks") is None:
+                sys.path.append({package!r})
+            import tileworks.cpu
+            tileworks.cpu._install()
+            return next((spec for one in sys.meta_path if (spec := one.find_spec(name, path, target)) is not None), None)
+
+
+sys.meta_path.insert(0, _Hook())
+"""
+
+
+def run(command: Sequence[str], *, device: str = "sm_90", stage: str = "tile", check: str = "off", torch: bool = True,
+        time_limit: float | None = None) -> int:
+    """Runs a command. Returns its exit code, or 1 if it succeeds and the checks are errors and have findings."""
+    with tempfile.TemporaryDirectory(prefix="tileworks-run-") as name:
+        folder = Path(name)
+        (folder / "lib").mkdir()
+        (folder / "site").mkdir()
+        (folder / "report").mkdir()
+        (folder / "lib" / "libcuda.so.1").symlink_to(_cpu_driver.library().resolve())
+        (folder / "site" / "sitecustomize.py").write_text(_SITE.replace("{package!r}", repr(str(Path(__file__).parent.parent))))
+        env = os.environ | cpu.environment(device=device, stage=stage, check=check, time_limit=time_limit)
+        env |= {cpu.ACTIVE: "run", "TILEWORKS_REPORT": str(folder / "report"), "TILEWORKS_TORCH": "on" if torch else "off",
+                "TILEWORKS_LIBCUDA": str(_cpu_driver.library().resolve()),
+                "LD_LIBRARY_PATH": _joined(folder / "lib", "LD_LIBRARY_PATH"), "PYTHONPATH": _joined(folder / "site", "PYTHONPATH")}
+        start = time.monotonic()
+        code = _wait(command, env)
+        summary = Summary.read(folder / "report")
+        print(summary.text(device, stage, time.monotonic() - start), file=sys.stderr)
+    return 1 if code == 0 and check == "error" and summary.findings else code
+
+
+def _joined(first: Path, variable: str) -> str:
+    return os.pathsep.join(filter(None, [str(first), os.environ.get(variable)]))
+
+
+def _wait(command: Sequence[str], env: dict[str, str]) -> int:
+    try:
+        process = subprocess.Popen(command, env=env)
+    except OSError as error:
+        print(f"tileworks: error: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    # The command decides what an interrupt means, and ends with this process.
+    previous = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+                signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate())}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
+
+
+class Summary:
+    """The statistics of all processes of a run."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
+        self.faults: list[dict[str, Any]] = []
+        self.findings: list[dict[str, Any]] = []
+        self.unsupported: set[str] = set()
+        self.processes = 0
+
+    @classmethod
+    def read(cls, folder: Path) -> Summary:
+        summary = cls()
+        for path in sorted(folder.glob("*.jsonl")):
+            summary.processes += 1
+            for line in path.read_text(errors="replace").splitlines():
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    continue
+                if "launches" in entry:
+                    total = summary.kernels[entry["kernel"]]
+                    for at, key in enumerate(("launches", "failures", "seconds")):
+                        total[at] += entry[key]
+                elif "fault" in entry:
+                    summary.faults.append(entry)
+                elif "finding" in entry:
+                    summary.findings.append(entry)
+                elif "unsupported" in entry:
+                    summary.unsupported.add(entry["unsupported"])
+        return summary
+
+    def text(self, device: str, stage: str, seconds: float) -> str:
+        launches = int(sum(total[0] for total in self.kernels.values()))
+        executing = sum(total[2] for total in self.kernels.values())
+        lines = [f"tileworks: {device}, stage {stage}: {launches} launches of {len(self.kernels)} kernels in {self.processes} processes, "
+                 f"{executing:.2f} of {seconds:.2f} s"]
+        slowest = sorted(self.kernels.items(), key=lambda pair: -pair[1][2])[:5]
+        lines += [f"tileworks:   {name[:60]:60} {int(total[0]):7} launches {total[2]:9.3f} s" for name, total in slowest if total[2] >= 0.1]
+        if self.faults:
+            lines.append(f"tileworks: {len(self.faults)} failed calls; the first: {self.faults[0]['fault']} in {self.faults[0]['call']}: "
+                         f"{self.faults[0]['message'].splitlines()[0]}")
+        if self.findings:
+            lines.append(f"tileworks: {len(self.findings)} findings of the checks; the first: {self.findings[0]['message'].splitlines()[0]}")
+        if self.unsupported:
+            lines.append(f"tileworks: unsupported entry points: {', '.join(sorted(self.unsupported))}")
+        return "\n".join(lines)

@@ -1,0 +1,220 @@
+"""torch's device "cuda" on CPU memory: tensors that a program requests on the GPU are CPU tensors, and streams are those of the CPU
+device."""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _cpu_driver
+
+#: Attribute numbers of the CUDA driver API.
+_THREADS, _SHARED, _WARP, _CLOCK, _SMS, _BUS, _L2, _SM_THREADS, _MAJOR, _MINOR, _SM_SHARED, _REGISTERS, _OPTIN = (
+    1, 8, 10, 13, 16, 37, 38, 39, 75, 76, 81, 82, 97)
+
+
+def _is_cuda(device: Any) -> bool:
+    return (isinstance(device, int) and not isinstance(device, bool)) or str(device).split(":")[0] == "cuda"
+
+
+def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function that has a keyword `device`."""
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device") is not None and _is_cuda(kwargs["device"]):
+            kwargs["device"] = "cpu"
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+        return function(*args, **kwargs)
+    return wrapped
+
+
+def _moved(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps `Tensor.to` and `Module.to`, whose device can be positional."""
+    @functools.wraps(function)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        args = tuple("cpu" if isinstance(one, (str, torch.device)) and _is_cuda(one) else one for one in args)
+        if kwargs.get("device") is not None and _is_cuda(kwargs["device"]):
+            kwargs["device"] = "cpu"
+        return function(self, *args, **kwargs)
+    return wrapped
+
+
+class Stream:
+    """A stream of the CPU device. All its work is complete when a call returns."""
+
+    def __init__(self, device: Any = None, priority: int = 0, *, _handle: int | None = None, **_: Any):
+        self._owned = _handle is None
+        if _handle is None:
+            handle = ctypes.c_void_p()
+            _cpu_driver.check(_cpu_driver.load().cuStreamCreateWithPriority(ctypes.byref(handle), 1, priority))
+            _handle = handle.value or 0
+        self.cuda_stream = self.stream_id = _handle
+        self.device_index, self.device_type, self.priority = 0, 1, priority
+
+    def __del__(self) -> None:
+        if getattr(self, "_owned", False):
+            _cpu_driver.load().cuStreamDestroy_v2(self.cuda_stream)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
+    def synchronize(self) -> None:
+        _cpu_driver.check(_cpu_driver.load().cuStreamSynchronize(self.cuda_stream))
+
+    def query(self) -> bool:
+        return True
+
+    def wait_stream(self, stream: Stream) -> None:
+        pass
+
+    def wait_event(self, event: Event) -> None:
+        event.wait(self)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        _streams.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _streams.pop()
+
+
+class ExternalStream(Stream):
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any):
+        super().__init__(_handle=stream_ptr)
+
+
+class Event:
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
+        handle = ctypes.c_void_p()
+        _cpu_driver.check(_cpu_driver.load().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
+        self.cuda_event = handle.value or 0
+
+    def __del__(self) -> None:
+        if getattr(self, "cuda_event", 0):
+            _cpu_driver.load().cuEventDestroy_v2(self.cuda_event)
+
+    def record(self, stream: Stream | None = None) -> None:
+        _cpu_driver.check(_cpu_driver.load().cuEventRecord(self.cuda_event, (stream or current_stream()).cuda_stream))
+
+    def wait(self, stream: Stream | None = None) -> None:
+        _cpu_driver.check(_cpu_driver.load().cuStreamWaitEvent((stream or current_stream()).cuda_stream, self.cuda_event, 0))
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        _cpu_driver.check(_cpu_driver.load().cuEventSynchronize(self.cuda_event))
+
+    def elapsed_time(self, end: Event) -> float:
+        milliseconds = ctypes.c_float()
+        _cpu_driver.check(_cpu_driver.load().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
+        return milliseconds.value
+
+
+class _Graph:
+    """torch's CUDA graphs record operations of torch, which the CPU device does not see."""
+
+    def __init__(self, *_: Any, **__: Any):
+        raise NotImplementedError("torch.cuda.CUDAGraph is not supported on the CPU device: it would replay kernels, but not torch's operations")
+
+
+_default = Stream(_handle=0)
+_streams: list[Stream] = []
+
+
+def current_stream(device: Any = None) -> Stream:
+    return _streams[-1] if _streams else _default
+
+
+@contextlib.contextmanager
+def _stream(stream: Stream | None) -> Iterator[None]:
+    with stream if stream is not None else contextlib.nullcontext():
+        yield
+
+
+def _properties(device: Any = None) -> types.SimpleNamespace:
+    attribute = _cpu_driver.attribute
+    return types.SimpleNamespace(
+        name=_cpu_driver.device_name(), major=attribute(_MAJOR), minor=attribute(_MINOR), total_memory=_cpu_driver.memory()[1],
+        multi_processor_count=attribute(_SMS), warp_size=attribute(_WARP), L2_cache_size=attribute(_L2), shared_memory_per_block=attribute(_SHARED),
+        shared_memory_per_block_optin=attribute(_OPTIN), shared_memory_per_multiprocessor=attribute(_SM_SHARED), clock_rate=attribute(_CLOCK),
+        regs_per_multiprocessor=attribute(_REGISTERS), max_threads_per_multi_processor=attribute(_SM_THREADS), memory_bus_width=attribute(_BUS),
+        max_threads_per_block=attribute(_THREADS), is_integrated=0, is_multi_gpu_board=0)
+
+
+def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Yields what to replace: the owner, the name and the new value."""
+    from torch.utils._device import _device_constructors
+
+    by_identity = {id(one) for one in _device_constructors()}
+    for owner in (torch, torch.fft, torch.signal.windows):
+        for name in dir(owner):
+            value = getattr(owner, name, None)
+            if callable(value) and id(value) in by_identity:
+                yield owner, name, _on_cpu(value)
+    for name in ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
+        yield torch, name, _on_cpu(getattr(torch, name))
+    from torch import testing
+
+    yield testing, "make_tensor", _on_cpu(testing.make_tensor)
+    for name in ("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"):
+        yield torch.Tensor, name, _on_cpu(getattr(torch.Tensor, name))
+    yield torch.Tensor, "to", _moved(torch.Tensor.to)
+    yield torch.Tensor, "cuda", lambda self, *_, **__: self
+    yield torch.Tensor, "pin_memory", lambda self, *_, **__: self
+    yield torch.nn.Module, "to", _moved(torch.nn.Module.to)
+    yield torch.nn.Module, "cuda", lambda self, *_, **__: self
+    yield torch, "Generator", _generator(torch.Generator)
+
+    nothing = lambda *_, **__: None  # noqa: E731
+    zero = lambda *_, **__: 0  # noqa: E731
+    cuda = {
+        "Stream": Stream, "ExternalStream": ExternalStream, "Event": Event, "CUDAGraph": _Graph, "graph": _Graph, "stream": _stream,
+        "current_stream": current_stream, "default_stream": lambda device=None: _default, "set_stream": lambda stream: _streams.append(stream),
+        "is_available": lambda: True, "is_initialized": lambda: True, "init": nothing, "device_count": lambda: 1, "current_device": zero,
+        "set_device": nothing, "synchronize": nothing, "empty_cache": nothing, "device": lambda device=None: contextlib.nullcontext(),
+        "device_of": lambda tensor=None: contextlib.nullcontext(), "get_device_properties": _properties,
+        "get_device_capability": lambda device=None: (_cpu_driver.attribute(_MAJOR), _cpu_driver.attribute(_MINOR)),
+        "get_device_name": lambda device=None: _cpu_driver.device_name(), "mem_get_info": lambda device=None: _cpu_driver.memory(),
+        "manual_seed": torch.manual_seed, "manual_seed_all": torch.manual_seed, "memory_allocated": zero, "max_memory_allocated": zero,
+        "memory_reserved": zero, "max_memory_reserved": zero, "reset_peak_memory_stats": nothing, "is_bf16_supported": lambda *_, **__: True,
+        "is_current_stream_capturing": lambda: False, "ipc_collect": nothing,
+    }
+    for name, value in cuda.items():
+        yield torch.cuda, name, value
+
+
+def _generator(original: type) -> type:
+    """Returns a class whose instances are those of torch's class, on the CPU."""
+    class Generator(original):  # type: ignore[misc]
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return original("cpu" if _is_cuda(device) else device)
+    return Generator
+
+
+def install(torch: Any) -> list[tuple[Any, str, Any]]:
+    """Maps the device. Returns the previous values, for `uninstall`."""
+    changed = []
+    for owner, name, value in list(_replacements(torch)):
+        changed.append((owner, name, getattr(owner, name, None)))
+        setattr(owner, name, value)
+    return changed
+
+
+def uninstall(changed: list[tuple[Any, str, Any]]) -> None:
+    for owner, name, value in reversed(changed):
+        setattr(owner, name, value)

@@ -1,0 +1,128 @@
+//! Contexts. All of them share the memory and the modules of the device.
+
+use super::{entry_points, put, put_optional};
+use crate::driver::{CONTEXTS, current_context, driver};
+use crate::handles::{Handle, Object};
+use crate::status::{Result, Status};
+use std::ffi::{c_int, c_uint, c_void};
+
+fn check(context: Handle) -> Result<()> {
+    match driver()?.tables().handles.get(context) {
+        Ok(Object::Context { .. }) => Ok(()),
+        _ => Err(Status::InvalidContext.into()),
+    }
+}
+
+fn current() -> Result<Handle> {
+    driver()?;
+    current_context().ok_or_else(|| Status::InvalidContext.into())
+}
+
+fn create(context: *mut Handle, device: c_int) -> Result<()> {
+    if device != 0 {
+        return Err(Status::InvalidDevice.into());
+    }
+    let handle = driver()?.tables().handles.add(Object::Context { retained: true });
+    CONTEXTS.with_borrow_mut(|stack| stack.push(handle));
+    put(context, handle)
+}
+
+/// The values of `cuCtxGetLimit`: stack size, size of the printf buffer, size of the heap.
+const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
+
+entry_points! {
+    fn cuCtxCreate_v2(context: *mut Handle, _flags: c_uint, device: c_int) {
+        create(context, device)
+    }
+    fn cuCtxCreate_v3(context: *mut Handle, _affinity: *const c_void, _count: c_int, _flags: c_uint, device: c_int) {
+        create(context, device)
+    }
+    fn cuCtxCreate_v4(context: *mut Handle, _params: *const c_void, _flags: c_uint, device: c_int) {
+        create(context, device)
+    }
+    fn cuCtxDestroy_v2(context: Handle) {
+        let created = |object: &Object| matches!(object, Object::Context { retained: true });
+        driver()?.tables().handles.remove(context, created).map_err(|_| Status::InvalidContext)?;
+        CONTEXTS.with_borrow_mut(|stack| stack.pop_if(|top| *top == context));
+        Ok(())
+    }
+    fn cuCtxPushCurrent_v2(context: Handle) {
+        check(context)?;
+        CONTEXTS.with_borrow_mut(|stack| stack.push(context));
+        Ok(())
+    }
+    fn cuCtxPopCurrent_v2(context: *mut Handle) {
+        driver()?;
+        let top = CONTEXTS.with_borrow_mut(Vec::pop).ok_or(Status::InvalidContext)?;
+        put_optional(context, top);
+        Ok(())
+    }
+    fn cuCtxSetCurrent(context: Handle) {
+        if context != 0 {
+            check(context)?;
+        }
+        CONTEXTS.with_borrow_mut(|stack| {
+            stack.pop();
+            stack.extend((context != 0).then_some(context));
+        });
+        Ok(())
+    }
+    fn cuCtxGetCurrent(context: *mut Handle) {
+        driver()?;
+        put(context, current_context().unwrap_or(0))
+    }
+    fn cuCtxGetDevice(device: *mut c_int) {
+        current()?;
+        put(device, 0)
+    }
+    fn cuCtxGetDevice_v2(device: *mut c_int, context: Handle) {
+        check(if context == 0 { current()? } else { context })?;
+        put(device, 0)
+    }
+    fn cuCtxGetId(context: Handle, id: *mut u64) {
+        let context = if context == 0 { current()? } else { context };
+        check(context)?;
+        put(id, context as u64)
+    }
+    fn cuCtxSynchronize() {
+        current().map(drop)
+    }
+    fn cuCtxSynchronize_v2(context: Handle) {
+        if context == 0 { current().map(drop) } else { check(context) }
+    }
+    fn cuCtxGetApiVersion(_context: Handle, version: *mut c_uint) {
+        driver()?;
+        put(version, 3020)
+    }
+    fn cuCtxGetFlags(flags: *mut c_uint) {
+        current()?;
+        put(flags, 0)
+    }
+    fn cuCtxSetFlags(_flags: c_uint) {
+        current().map(drop)
+    }
+    fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
+        current()?;
+        let value_of = usize::try_from(limit).ok().and_then(|limit| LIMITS.get(limit));
+        put(value, *value_of.ok_or(Status::InvalidValue)?)
+    }
+    fn cuCtxSetLimit(_limit: c_int, _value: usize) {
+        current().map(drop)
+    }
+    fn cuCtxGetCacheConfig(config: *mut c_int) {
+        current()?;
+        put(config, 0)
+    }
+    fn cuCtxSetCacheConfig(_config: c_int) {
+        current().map(drop)
+    }
+    fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
+        current()?;
+        put_optional(least, 0);
+        put_optional(greatest, -5);
+        Ok(())
+    }
+    fn cuCtxResetPersistingL2Cache() {
+        current().map(drop)
+    }
+}

@@ -1,0 +1,111 @@
+//! Devices: one, which imitates a GPU.
+
+use super::{entry_points, put, put_optional, text};
+use crate::driver::driver;
+use crate::status::{Result, Status};
+use std::ffi::{c_char, c_int, c_uint};
+
+/// The bus id of the only device.
+const BUS_ID: &str = "0000:00:00.0";
+/// A fixed UUID that states its origin.
+const UUID: [u8; 16] = *b"tileworks-cpu-0\0";
+
+fn only(device: c_int) -> Result<()> {
+    if device == 0 { Ok(()) } else { Err(Status::InvalidDevice.into()) }
+}
+
+fn put_text(place: *mut c_char, size: c_int, text: &[u8]) -> Result<()> {
+    let size = usize::try_from(size).ok().filter(|size| *size > 0 && !place.is_null()).ok_or(Status::InvalidValue)?;
+    let count = text.len().min(size - 1);
+    // SAFETY: the client states the size of its memory.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), place, count);
+        place.add(count).write(0);
+    }
+    Ok(())
+}
+
+entry_points! {
+    fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
+        driver()?;
+        only(ordinal)?;
+        put(device, 0)
+    }
+    fn cuDeviceGetCount(count: *mut c_int) {
+        driver()?;
+        put(count, 1)
+    }
+    fn cuDeviceGetName(name: *mut c_char, size: c_int, device: c_int) {
+        only(device)?;
+        put_text(name, size, driver()?.device.name.as_bytes())
+    }
+    fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
+        only(device)?;
+        put(uuid, UUID)
+    }
+    fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
+        only(device)?;
+        put(uuid, UUID)
+    }
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {
+        only(device)?;
+        put(bytes, driver()?.device.memory as usize)
+    }
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
+        only(device)?;
+        put(value, driver()?.device.attribute(attribute).ok_or(Status::InvalidValue)?)
+    }
+    fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) {
+        only(device)?;
+        let capability = driver()?.device.capability();
+        put(major, capability.0)?;
+        put(minor, capability.1)
+    }
+    fn cuDeviceGetPCIBusId(id: *mut c_char, size: c_int, device: c_int) {
+        only(device)?;
+        put_text(id, size, BUS_ID.as_bytes())
+    }
+    fn cuDeviceGetByPCIBusId(device: *mut c_int, id: *const c_char) {
+        if text(id)? == BUS_ID { put(device, 0) } else { Err(Status::InvalidDevice.into()) }
+    }
+    fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
+        only(device)?;
+        only(peer)?;
+        put(can, 0)
+    }
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
+        only(device)?;
+        let driver = driver()?;
+        driver.tables().primary_users += 1;
+        put(context, driver.context)
+    }
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
+        only(device)?;
+        let mut tables = driver()?.tables();
+        tables.primary_users = tables.primary_users.checked_sub(1).ok_or(Status::InvalidContext)?;
+        Ok(())
+    }
+    fn cuDevicePrimaryCtxReset_v2(device: c_int) {
+        only(device)
+    }
+    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, _flags: c_uint) {
+        only(device)
+    }
+    fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
+        only(device)?;
+        put_optional(flags, 0);
+        put(active, c_int::from(driver()?.tables().primary_users > 0))
+    }
+    fn cuDeviceGetDefaultMemPool(pool: *mut usize, device: c_int) {
+        only(device)?;
+        put(pool, driver()?.pool)
+    }
+    fn cuDeviceGetMemPool(pool: *mut usize, device: c_int) {
+        only(device)?;
+        put(pool, driver()?.pool)
+    }
+    fn cuDeviceSetMemPool(device: c_int, pool: usize) {
+        only(device)?;
+        driver()?.tables().handles.pool(pool).map(drop)
+    }
+}

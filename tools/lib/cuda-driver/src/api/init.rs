@@ -1,0 +1,95 @@
+//! Initialisation, errors, and the addresses of entry points.
+
+use super::{entry_points, put, put_optional, text, unsupported};
+use crate::driver::{error_text, initialise};
+use crate::status::{Status, describe};
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// The CUDA version of the API: 13.0.
+const VERSION: c_int = 13000;
+/// The result of `cuGetProcAddress` for unknown names.
+const SYMBOL_NOT_FOUND: c_int = 1;
+
+/// Names that `cuGetProcAddress` maps to another version before this CUDA version.
+const OLDER: &[(&str, c_int, &str)] = &[
+    ("cuCtxGetDevice_v2", 13000, "cuCtxGetDevice"),
+    ("cuCtxSynchronize_v2", 13000, "cuCtxSynchronize"),
+    ("cuCtxCreate_v4", 12050, "cuCtxCreate_v2"),
+    ("cuMemPrefetchAsync_v2", 13000, "cuMemPrefetchAsync"),
+    ("cuMemAdvise_v2", 13000, "cuMemAdvise"),
+    ("cuGetProcAddress_v2", 12000, "cuGetProcAddress"),
+    ("cuGraphAddKernelNode_v2", 12000, "cuGraphAddKernelNode"),
+    ("cuGraphAddDependencies_v2", 13000, "cuGraphAddDependencies"),
+    ("cuStreamGetCaptureInfo_v3", 13000, "cuStreamGetCaptureInfo_v2"),
+];
+
+entry_points! {
+    fn cuInit(flags: c_uint) {
+        if flags != 0 {
+            return Err(Status::InvalidValue.into());
+        }
+        initialise().map(drop)
+    }
+    fn cuDriverGetVersion(version: *mut c_int) {
+        put(version, VERSION)
+    }
+    fn cuGetErrorName(code: c_int, name: *mut *const c_char) {
+        let known = describe(code).map(|(name, _)| name.as_ptr());
+        put(name, known.unwrap_or(std::ptr::null()))?;
+        if known.is_some() { Ok(()) } else { Err(Status::InvalidValue.into()) }
+    }
+    fn cuGetErrorString(code: c_int, string: *mut *const c_char) {
+        let known = error_text(code);
+        put(string, known.unwrap_or(std::ptr::null()))?;
+        if known.is_some() { Ok(()) } else { Err(Status::InvalidValue.into()) }
+    }
+    fn cuGetProcAddress(symbol: *const c_char, address: *mut *const c_void, version: c_int, _flags: u64) {
+        let symbol = text(symbol)?;
+        match address_of(&symbol, version) {
+            Some(found) => put(address, found),
+            None => {
+                put(address, std::ptr::null())?;
+                Err(Status::NotFound.into())
+            }
+        }
+    }
+    fn cuGetProcAddress_v2(symbol: *const c_char, address: *mut *const c_void, version: c_int, _flags: u64, status: *mut c_int) {
+        let symbol = text(symbol)?;
+        let found = address_of(&symbol, version);
+        put_optional(status, if found.is_some() { 0 } else { SYMBOL_NOT_FOUND });
+        put(address, found.unwrap_or(std::ptr::null()))?;
+        if found.is_some() { Ok(()) } else { Err(Status::NotFound.into()) }
+    }
+    /// NVIDIA's runtime libraries use private tables, which this library does not have.
+    fn cuGetExportTable(table: *mut *const c_void, _id: *const c_void) {
+        put(table, std::ptr::null())?;
+        Err(Status::NotFound.into())
+    }
+}
+
+/// The address of an entry point: the newest version that a client of this CUDA version knows.
+fn address_of(symbol: &str, version: c_int) -> Option<*const c_void> {
+    let find = |name: &str| super::supported().find(|entry| entry.name == name).map(|entry| entry.address);
+    for suffix in ["_v4", "_v3", "_v2", ""] {
+        let name = format!("{symbol}{suffix}");
+        let older = OLDER.iter().find(|(newer, since, _)| *newer == name && version < *since);
+        if let Some(found) = older.map_or_else(|| find(&name), |(_, _, older)| find(older)) {
+            return Some(found);
+        }
+    }
+    unsupported::address_of(symbol)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_select_the_signature() {
+        let named = |name: &str| super::super::supported().find(|entry| entry.name == name).map(|entry| entry.address);
+        assert_eq!(address_of("cuMemAlloc", 3020), named("cuMemAlloc_v2"));
+        assert_eq!(address_of("cuCtxGetDevice", 2000), named("cuCtxGetDevice"));
+        assert_eq!(address_of("cuCtxGetDevice", 13000), named("cuCtxGetDevice_v2"));
+        assert!(address_of("cuTexRefCreate", 13000).is_some() && address_of("cuNoSuchFunction", 13000).is_none());
+    }
+}

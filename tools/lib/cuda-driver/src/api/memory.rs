@@ -1,0 +1,158 @@
+//! Device and managed memory, and the attributes of pointers.
+
+use super::{entry_points, list, put, put_optional};
+use crate::allocations::Kind;
+use crate::driver::{Driver, driver};
+use crate::handles::Handle;
+use crate::status::{Result, Status};
+use crate::work::{Work, issue};
+use std::ffi::{c_int, c_uint, c_void};
+
+/// Attributes of a pointer.
+mod attribute {
+    use std::ffi::c_int;
+
+    pub(super) const CONTEXT: c_int = 1;
+    pub(super) const MEMORY_TYPE: c_int = 2;
+    pub(super) const DEVICE_POINTER: c_int = 3;
+    pub(super) const HOST_POINTER: c_int = 4;
+    pub(super) const SYNC_MEMOPS: c_int = 6;
+    pub(super) const BUFFER_ID: c_int = 7;
+    pub(super) const IS_MANAGED: c_int = 8;
+    pub(super) const DEVICE_ORDINAL: c_int = 9;
+    pub(super) const IS_LEGACY_IPC_CAPABLE: c_int = 10;
+    pub(super) const RANGE_START: c_int = 11;
+    pub(super) const RANGE_SIZE: c_int = 12;
+    pub(super) const MAPPED: c_int = 13;
+    pub(super) const ALLOWED_HANDLE_TYPES: c_int = 14;
+    pub(super) const IS_GPU_DIRECT_RDMA_CAPABLE: c_int = 15;
+    pub(super) const ACCESS_FLAGS: c_int = 16;
+    pub(super) const MEMPOOL_HANDLE: c_int = 17;
+}
+
+const MEMORY_TYPE_HOST: u64 = 1;
+const MEMORY_TYPE_DEVICE: u64 = 2;
+const READ_WRITE: u64 = 3;
+
+/// The value of a pointer's attribute and its size in bytes.
+fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<(u64, usize)> {
+    use attribute::*;
+    let tables = driver.tables();
+    let host = crate::driver::HOST.with_borrow(|host| {
+        host.iter().find(|range| pointer.wrapping_sub(range.address) < range.size).map(|range| (range.address, range.size))
+    });
+    let (start, size, number, kind) = match (tables.allocations.find(pointer), host) {
+        (Some(found), _) => (found.address, found.size, found.number, found.kind),
+        (None, Some((start, size))) => (start, size, 0, Kind::Managed),
+        (None, None) => return Err(Status::InvalidValue.into()),
+    };
+    let is_host = matches!(kind, Kind::Host | Kind::Registered);
+    Ok(match attribute {
+        CONTEXT => (driver.context as u64, 8),
+        MEMORY_TYPE => (if is_host { MEMORY_TYPE_HOST } else { MEMORY_TYPE_DEVICE }, 4),
+        DEVICE_POINTER => (pointer, 8),
+        HOST_POINTER if kind == Kind::Device => return Err(Status::InvalidValue.into()),
+        HOST_POINTER => (pointer, 8),
+        SYNC_MEMOPS => (0, 4),
+        BUFFER_ID => (number, 8),
+        IS_MANAGED => (u64::from(kind == Kind::Managed), 4),
+        DEVICE_ORDINAL | IS_LEGACY_IPC_CAPABLE | IS_GPU_DIRECT_RDMA_CAPABLE => (0, 4),
+        RANGE_START => (start, 8),
+        RANGE_SIZE => (size, 8),
+        MAPPED => (1, 4),
+        ALLOWED_HANDLE_TYPES | MEMPOOL_HANDLE => (0, 8),
+        ACCESS_FLAGS => (READ_WRITE, 4),
+        _ => return Err(Status::InvalidValue.into()),
+    })
+}
+
+fn write(place: *mut c_void, (value, bytes): (u64, usize)) -> Result<()> {
+    if bytes == 8 { put(place.cast(), value) } else { put(place.cast(), value as u32) }
+}
+
+pub(super) fn allocate(bytes: usize, kind: Kind) -> Result<u64> {
+    let driver = driver()?;
+    let capacity = driver.device.memory;
+    driver.tables().allocations.allocate(bytes as u64, kind, capacity)
+}
+
+entry_points! {
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        let driver = driver()?;
+        let used = driver.tables().allocations.used();
+        put_optional(free, (driver.device.memory - used) as usize);
+        put_optional(total, driver.device.memory as usize);
+        Ok(())
+    }
+    fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) {
+        put(pointer, allocate(bytes, Kind::Device)?)
+    }
+    fn cuMemAllocPitch_v2(pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, _element: c_uint) {
+        let row = width.checked_next_multiple_of(512).ok_or(Status::OutOfMemory)?;
+        put(pointer, allocate(row.checked_mul(height).ok_or(Status::OutOfMemory)?, Kind::Device)?)?;
+        put(pitch, row)
+    }
+    fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, _flags: c_uint) {
+        put(pointer, allocate(bytes, Kind::Managed)?)
+    }
+    fn cuMemFree_v2(pointer: u64) {
+        if pointer == 0 { Ok(()) } else { driver()?.free(pointer, &[Kind::Device, Kind::Managed]) }
+    }
+    fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, pointer: u64) {
+        let tables = driver()?.tables();
+        let found = tables.allocations.find(pointer).ok_or(Status::NotFound)?;
+        put_optional(base, found.address);
+        put_optional(size, found.size as usize);
+        Ok(())
+    }
+    fn cuMemPrefetchAsync(pointer: u64, bytes: usize, _device: c_int, _stream: Handle) {
+        driver()?.tables().allocations.check(pointer, bytes as u64)
+    }
+    fn cuMemPrefetchAsync_v2(pointer: u64, bytes: usize, _location: u64, _flags: c_uint, _stream: Handle) {
+        driver()?.tables().allocations.check(pointer, bytes as u64)
+    }
+    fn cuMemAdvise(pointer: u64, bytes: usize, _advice: c_int, _device: c_int) {
+        driver()?.tables().allocations.check(pointer, bytes as u64)
+    }
+    fn cuMemAdvise_v2(pointer: u64, bytes: usize, _advice: c_int, _location: u64) {
+        driver()?.tables().allocations.check(pointer, bytes as u64)
+    }
+    fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: Handle) {
+        allocate_async(pointer, bytes, stream)
+    }
+    fn cuMemAllocFromPoolAsync(pointer: *mut u64, bytes: usize, pool: Handle, stream: Handle) {
+        driver()?.tables().handles.pool(pool)?;
+        allocate_async(pointer, bytes, stream)
+    }
+    fn cuMemFreeAsync(pointer: u64, stream: Handle) {
+        if pointer == 0 { Ok(()) } else { issue(driver()?, stream, Work::Free { address: pointer }) }
+    }
+    fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, pointer: u64) {
+        write(data, pointer_attribute(driver()?, attribute, pointer)?)
+    }
+    fn cuPointerGetAttributes(count: c_uint, attributes: *const c_int, data: *const *mut c_void, pointer: u64) {
+        let driver = driver()?;
+        let places = list(data, count as usize)?;
+        for (attribute, place) in list(attributes, count as usize)?.into_iter().zip(places) {
+            // For memory that the driver does not know, this function answers with zeros.
+            match pointer_attribute(driver, attribute, pointer) {
+                Ok(value) => write(place, value)?,
+                Err(_) if matches!(attribute, attribute::DEVICE_ORDINAL) => put(place.cast(), -2i32)?,
+                Err(_) => write(place, (0, if matches!(attribute, 2 | 6 | 8 | 10 | 13 | 15 | 16) { 4 } else { 8 }))?,
+            }
+        }
+        Ok(())
+    }
+    fn cuPointerSetAttribute(_value: *const c_void, _attribute: c_int, pointer: u64) {
+        driver()?.tables().allocations.check(pointer, 1)
+    }
+}
+
+/// Allocates at once: an earlier time than the stream's is permitted.
+fn allocate_async(pointer: *mut u64, bytes: usize, stream: Handle) -> Result<()> {
+    let driver = driver()?;
+    driver.stream(stream)?;
+    let address = allocate(bytes, Kind::Device)?;
+    issue(driver, stream, Work::Allocate)?;
+    put(pointer, address)
+}

@@ -1,0 +1,112 @@
+//! The entry points. Each has the name and the parameters of the driver API, and nothing else is public.
+
+mod context;
+mod device;
+mod event;
+mod extension;
+mod graph;
+mod host_memory;
+mod init;
+mod launch;
+mod memory;
+mod module;
+mod pool;
+mod stream;
+mod transfer;
+mod unsupported;
+
+use crate::status::{Result, Status};
+use std::ffi::c_void;
+
+/// An entry point by name, for `cuGetProcAddress`.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) address: *const c_void,
+}
+
+// SAFETY: the address of a function.
+unsafe impl Sync for Entry {}
+
+/// Defines entry points: exported functions that convert the result of their body to a code, and the list `ENTRIES`.
+macro_rules! entry_points {
+    ($( $(#[$attribute:meta])* fn $name:ident($($argument:ident: $ty:ty),* $(,)?) $body:block )*) => {
+        $(
+            $(#[$attribute])*
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case, unreachable_pub, clippy::missing_safety_doc, reason = "the name and the contract are those of the driver API")]
+            pub unsafe extern "C" fn $name($($argument: $ty),*) -> std::ffi::c_int {
+                crate::driver::enter(stringify!($name), move || $body)
+            }
+        )*
+        pub(crate) static ENTRIES: &[crate::api::Entry] = &[
+            $(crate::api::Entry { name: stringify!($name), address: $name as *const std::ffi::c_void },)*
+        ];
+    };
+}
+pub(crate) use entry_points;
+
+/// All supported entry points.
+fn supported() -> impl Iterator<Item = &'static Entry> {
+    let groups = [
+        context::ENTRIES,
+        device::ENTRIES,
+        event::ENTRIES,
+        extension::ENTRIES,
+        graph::ENTRIES,
+        host_memory::ENTRIES,
+        init::ENTRIES,
+        launch::ENTRIES,
+        memory::ENTRIES,
+        module::ENTRIES,
+        pool::ENTRIES,
+        stream::ENTRIES,
+        transfer::ENTRIES,
+    ];
+    groups.into_iter().flatten()
+}
+
+/// Writes a result of an entry point.
+fn put<T>(place: *mut T, value: T) -> Result<()> {
+    if place.is_null() {
+        return Err(Status::InvalidValue.into());
+    }
+    // SAFETY: the client passes a pointer to memory of this type, as the API requires; it may be unaligned.
+    unsafe { place.write_unaligned(value) };
+    Ok(())
+}
+
+/// Writes an optional result.
+fn put_optional<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: as for `put`.
+        unsafe { place.write_unaligned(value) };
+    }
+}
+
+/// Reads a structure that the client passes by address.
+fn get<T: Copy>(place: *const T) -> Result<T> {
+    if place.is_null() {
+        return Err(Status::InvalidValue.into());
+    }
+    // SAFETY: as for `put`.
+    Ok(unsafe { place.read_unaligned() })
+}
+
+/// Reads a list of the client.
+fn list<T: Copy>(start: *const T, count: usize) -> Result<Vec<T>> {
+    if count > 0 && start.is_null() || count > 1 << 24 {
+        return Err(Status::InvalidValue.into());
+    }
+    // SAFETY: the client passes as many elements as it states.
+    Ok((0..count).map(|index| unsafe { start.add(index).read_unaligned() }).collect())
+}
+
+/// Reads a name of the client.
+fn text(start: *const std::ffi::c_char) -> Result<String> {
+    if start.is_null() {
+        return Err(Status::InvalidValue.into());
+    }
+    // SAFETY: the client passes text that ends with a NUL.
+    let text = unsafe { std::ffi::CStr::from_ptr(start) };
+    text.to_str().map(str::to_string).map_err(|_| Status::InvalidValue.into())
+}

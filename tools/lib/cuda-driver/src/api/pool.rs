@@ -1,0 +1,56 @@
+//! Memory pools. Their attributes are stored; allocations come from the device in any case.
+
+use super::{entry_points, put};
+use crate::driver::driver;
+use crate::handles::{Handle, Object, Pool};
+use crate::status::{Result, Status};
+use std::ffi::{c_int, c_void};
+
+/// Attributes: four flags of 32 bits and four counters of 64.
+const RELEASE_THRESHOLD: c_int = 4;
+const USED_CURRENT: c_int = 7;
+const LAST: c_int = 8;
+const READ_WRITE: c_int = 3;
+
+fn exists(pool: Handle) -> Result<()> {
+    driver()?.tables().handles.pool(pool).map(drop)
+}
+
+entry_points! {
+    fn cuMemPoolCreate(pool: *mut Handle, _properties: *const c_void) {
+        put(pool, driver()?.tables().handles.add(Object::Pool(Pool::default())))
+    }
+    fn cuMemPoolDestroy(pool: Handle) {
+        let driver = driver()?;
+        if pool == driver.pool {
+            return Err(Status::InvalidValue.into());
+        }
+        driver.tables().handles.remove(pool, |object| matches!(object, Object::Pool(_))).map(drop)
+    }
+    fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {
+        exists(pool)
+    }
+    fn cuMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *const c_void) {
+        let mut tables = driver()?.tables();
+        let value = if attribute < RELEASE_THRESHOLD { super::get(value.cast::<u32>())?.into() } else { super::get(value.cast::<u64>())? };
+        tables.handles.pool_mut(pool)?.attributes.insert(attribute, value);
+        Ok(())
+    }
+    fn cuMemPoolGetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) {
+        let tables = driver()?.tables();
+        let stored = tables.handles.pool(pool)?.attributes.get(&attribute).copied();
+        match attribute {
+            1..RELEASE_THRESHOLD => put(value.cast(), stored.unwrap_or(1) as u32),
+            USED_CURRENT => put(value.cast(), tables.allocations.used()),
+            RELEASE_THRESHOLD..=LAST => put(value.cast(), stored.unwrap_or(0)),
+            _ => Err(Status::InvalidValue.into()),
+        }
+    }
+    fn cuMemPoolSetAccess(pool: Handle, _access: *const c_void, _count: usize) {
+        exists(pool)
+    }
+    fn cuMemPoolGetAccess(flags: *mut c_int, pool: Handle, _location: *const c_void) {
+        exists(pool)?;
+        put(flags, READ_WRITE)
+    }
+}

@@ -1,0 +1,164 @@
+//! Streams, and their capture into graphs.
+
+use super::{entry_points, put, put_optional};
+use crate::driver::{CAPTURE_MODE, Driver, driver};
+use crate::graph::Graph;
+use crate::handles::{Capture, Handle, Object, Stream};
+use crate::status::{Result, Status};
+use crate::work::{HostFunction, Work, issue};
+use std::ffi::{c_int, c_uint, c_void};
+
+const CAPTURE_NONE: c_int = 0;
+const CAPTURE_ACTIVE: c_int = 1;
+
+/// The argument of a stream callback.
+struct Callback {
+    function: unsafe extern "C" fn(Handle, c_int, *mut c_void),
+    stream: Handle,
+    data: *mut c_void,
+}
+
+unsafe extern "C" fn call_back(data: *mut c_void) {
+    // SAFETY: `cuStreamAddCallback` passes ownership, and each callback runs once.
+    let Callback { function, stream, data } = *unsafe { Box::from_raw(data.cast::<Callback>()) };
+    // SAFETY: the client passes a function and its argument.
+    unsafe { function(stream, 0, data) };
+}
+
+fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<()> {
+    if flags > 1 {
+        return Err(Status::InvalidValue.into());
+    }
+    put(stream, driver()?.tables().handles.add(Object::Stream(Stream { flags, priority, capture: None })))
+}
+
+/// Checks that a stream exists and is not captured, because a captured stream cannot be waited for.
+fn settled(driver: &Driver, stream: Handle) -> Result<()> {
+    match driver.stream(stream)?.capture {
+        None => Ok(()),
+        Some(_) => Err(Status::StreamCaptureUnsupported.into()),
+    }
+}
+
+fn capture_info(driver: &Driver, stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle) -> Result<Option<Handle>> {
+    let capture = driver.stream(stream)?.capture.map(|capture| capture.graph);
+    put(status, if capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })?;
+    if let Some(captured) = capture {
+        put_optional(id, captured as u64);
+        put_optional(graph, captured);
+    }
+    Ok(capture)
+}
+
+entry_points! {
+    fn cuStreamCreate(stream: *mut Handle, flags: c_uint) {
+        create(stream, flags, 0)
+    }
+    fn cuStreamCreateWithPriority(stream: *mut Handle, flags: c_uint, priority: c_int) {
+        create(stream, flags, priority.clamp(-5, 0))
+    }
+    fn cuStreamDestroy_v2(stream: Handle) {
+        driver()?.tables().handles.remove(stream, |object| matches!(object, Object::Stream(_))).map(drop)
+    }
+    fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) {
+        put(priority, driver()?.stream(stream)?.priority)
+    }
+    fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) {
+        put(flags, driver()?.stream(stream)?.flags)
+    }
+    fn cuStreamGetId(stream: Handle, id: *mut u64) {
+        driver()?.stream(stream)?;
+        put(id, stream as u64)
+    }
+    fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
+        let driver = driver()?;
+        driver.stream(stream)?;
+        put(context, driver.context)
+    }
+    fn cuStreamGetDevice(stream: Handle, device: *mut c_int) {
+        driver()?.stream(stream)?;
+        put(device, 0)
+    }
+    fn cuStreamQuery(stream: Handle) {
+        settled(driver()?, stream)
+    }
+    fn cuStreamSynchronize(stream: Handle) {
+        settled(driver()?, stream)
+    }
+    /// All earlier work is complete. A wait for an event of a captured stream joins the capture.
+    fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
+        let driver = driver()?;
+        let captured = driver.tables().handles.event(event)?.capture;
+        driver.stream_mut(stream, |stream| {
+            if let (None, Some(graph)) = (stream.capture, captured) {
+                stream.capture = Some(Capture { graph, origin: false });
+            }
+        })
+    }
+    fn cuStreamAddCallback(stream: Handle, function: Option<unsafe extern "C" fn(Handle, c_int, *mut c_void)>, data: *mut c_void, _flags: c_uint) {
+        let driver = driver()?;
+        settled(driver, stream)?;
+        let callback = Callback { function: function.ok_or(Status::InvalidValue)?, stream, data };
+        let data = Box::into_raw(Box::new(callback)) as usize;
+        issue(driver, stream, Work::Call { function: call_back, data })
+    }
+    fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) {
+        issue(driver()?, stream, Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
+    }
+    fn cuStreamAttachMemAsync(stream: Handle, pointer: u64, _bytes: usize, _flags: c_uint) {
+        let driver = driver()?;
+        driver.stream(stream)?;
+        driver.tables().allocations.check(pointer, 1)
+    }
+    fn cuStreamCopyAttributes(to: Handle, from: Handle) {
+        let driver = driver()?;
+        driver.stream(from)?;
+        driver.stream(to).map(drop)
+    }
+    fn cuStreamGetAttribute(stream: Handle, _attribute: c_int, value: *mut [u64; 8]) {
+        driver()?.stream(stream)?;
+        put(value, [0; 8])
+    }
+    fn cuStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) {
+        driver()?.stream(stream).map(drop)
+    }
+    fn cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) {
+        let driver = driver()?;
+        if stream == 0 {
+            return Err(Status::StreamCaptureUnsupported.into());
+        }
+        settled(driver, stream)?;
+        let graph = driver.tables().handles.add(Object::Graph(Graph::default()));
+        driver.stream_mut(stream, |stream| stream.capture = Some(Capture { graph, origin: true }))
+    }
+    fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
+        let driver = driver()?;
+        match driver.stream(stream)?.capture {
+            Some(Capture { graph: captured, origin: true }) => {
+                driver.end_captures(captured);
+                put(graph, captured)
+            }
+            _ => Err(Status::StreamCaptureUnmatched.into()),
+        }
+    }
+    fn cuStreamIsCapturing(stream: Handle, status: *mut c_int) {
+        put(status, if driver()?.stream(stream)?.capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })
+    }
+    fn cuStreamGetCaptureInfo_v2(stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle, dependencies: *mut *const Handle, count: *mut usize) {
+        capture_info(driver()?, stream, status, id, graph)?;
+        put_optional(dependencies, std::ptr::null());
+        put_optional(count, 0);
+        Ok(())
+    }
+    fn cuStreamGetCaptureInfo_v3(stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle, dependencies: *mut *const Handle, edges: *mut *const c_void, count: *mut usize) {
+        capture_info(driver()?, stream, status, id, graph)?;
+        put_optional(dependencies, std::ptr::null());
+        put_optional(edges, std::ptr::null());
+        put_optional(count, 0);
+        Ok(())
+    }
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) {
+        let old = CAPTURE_MODE.replace(super::get(mode)?);
+        put(mode, old)
+    }
+}

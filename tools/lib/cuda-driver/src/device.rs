@@ -1,0 +1,126 @@
+//! The imitated GPU: its name and attributes, from the target table and `machines/`.
+
+use crate::config::{Config, compute_capability};
+use perf_model::Machine;
+use std::ffi::{CString, c_int};
+use target_info::{Feature, Target};
+
+/// Attribute numbers of the driver API.
+mod attribute {
+    use std::ffi::c_int;
+
+    pub(super) const MAX_THREADS_PER_BLOCK: c_int = 1;
+    pub(super) const MAX_BLOCK_DIM: [c_int; 3] = [2, 3, 4];
+    pub(super) const MAX_GRID_DIM: [c_int; 3] = [5, 6, 7];
+    pub(super) const MAX_SHARED_MEMORY_PER_BLOCK: c_int = 8;
+    pub(super) const TOTAL_CONSTANT_MEMORY: c_int = 9;
+    pub(super) const WARP_SIZE: c_int = 10;
+    pub(super) const MAX_PITCH: c_int = 11;
+    pub(super) const MAX_REGISTERS_PER_BLOCK: c_int = 12;
+    pub(super) const CLOCK_RATE: c_int = 13;
+    pub(super) const TEXTURE_ALIGNMENT: c_int = 14;
+    pub(super) const SM_COUNT: c_int = 16;
+    pub(super) const MEMORY_CLOCK_RATE: c_int = 36;
+    pub(super) const GLOBAL_MEMORY_BUS_WIDTH: c_int = 37;
+    pub(super) const L2_CACHE_SIZE: c_int = 38;
+    pub(super) const MAX_THREADS_PER_SM: c_int = 39;
+    pub(super) const TEXTURE_PITCH_ALIGNMENT: c_int = 51;
+    pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
+    pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
+    pub(super) const MAX_SHARED_MEMORY_PER_SM: c_int = 81;
+    pub(super) const MAX_REGISTERS_PER_SM: c_int = 82;
+    pub(super) const SINGLE_TO_DOUBLE_RATIO: c_int = 87;
+    pub(super) const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
+    pub(super) const MAX_BLOCKS_PER_SM: c_int = 106;
+    pub(super) const RESERVED_SHARED_MEMORY_PER_BLOCK: c_int = 111;
+    pub(super) const CLUSTER_LAUNCH: c_int = 120;
+    pub(super) const TENSOR_MAP_ACCESS: c_int = 127;
+    pub(super) const LAST: c_int = 148;
+    /// Capabilities that every device of the API has: copies that overlap with kernels, mapped host memory, concurrent kernels, unified
+    /// addresses, priorities, L1 caches, managed memory, cooperative launches, registered host memory, memory pools.
+    pub(super) const PRESENT: [c_int; 14] = [15, 19, 31, 40, 41, 78, 79, 80, 83, 89, 91, 95, 99, 115];
+}
+
+/// Largest extents of a grid.
+pub(crate) const MAX_GRID: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
+/// Largest extents of a CTA, and its largest number of threads.
+pub(crate) const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+pub(crate) const MAX_THREADS: u32 = 1024;
+/// Shared memory of a CTA without opting in.
+const DEFAULT_SHARED: u32 = 48 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) name: CString,
+    pub(crate) target: Target,
+    machine: Machine,
+    /// Bytes of device memory.
+    pub(crate) memory: u64,
+}
+
+impl Device {
+    pub(crate) fn new(config: &Config) -> Result<Device, String> {
+        let machine = Machine::named(config.chip).map_err(|error| error.message)?;
+        let name = format!("Tileworks CPU device ({}, {})", config.target.name, config.chip);
+        let name = CString::new(name).map_err(|error| error.to_string())?;
+        Ok(Device { name, target: config.target, machine, memory: host_memory() / 4 * 3 })
+    }
+
+    pub(crate) fn capability(&self) -> (c_int, c_int) {
+        let number = compute_capability(self.target) as c_int;
+        (number / 10, number % 10)
+    }
+
+    pub(crate) fn max_shared(&self) -> u32 {
+        self.target.shared_memory
+    }
+
+    /// The value of an attribute; `None` if the API has no such attribute.
+    pub(crate) fn attribute(&self, number: c_int) -> Option<c_int> {
+        use attribute::*;
+        let chip = &self.machine.chip;
+        let kib = |value: f64| (value * 1024.0) as c_int;
+        let axis =
+            |list: [c_int; 3], values: [u32; 3]| list.iter().position(|one| *one == number).map(|axis| values[axis] as c_int);
+        if let Some(extent) = axis(MAX_BLOCK_DIM, MAX_BLOCK).or_else(|| axis(MAX_GRID_DIM, MAX_GRID)) {
+            return Some(extent);
+        }
+        Some(match number {
+            MAX_THREADS_PER_BLOCK => MAX_THREADS as c_int,
+            MAX_SHARED_MEMORY_PER_BLOCK => DEFAULT_SHARED as c_int,
+            TOTAL_CONSTANT_MEMORY => 64 << 10,
+            WARP_SIZE => 32,
+            MAX_PITCH => c_int::MAX,
+            MAX_REGISTERS_PER_BLOCK | MAX_REGISTERS_PER_SM => self.target.registers as c_int,
+            CLOCK_RATE => (chip.clock * 1e3) as c_int,
+            TEXTURE_ALIGNMENT => 512,
+            TEXTURE_PITCH_ALIGNMENT => 32,
+            SM_COUNT => chip.sms as c_int,
+            // Two transfers per cycle on a bus of 4096 bits: together the bandwidth of the chip.
+            MEMORY_CLOCK_RATE => (chip.memory * 1e9 * 8.0 / 4096.0 / 2.0 / 1e3) as c_int,
+            GLOBAL_MEMORY_BUS_WIDTH => 4096,
+            L2_CACHE_SIZE => (chip.l2 * 1e6) as c_int,
+            MAX_THREADS_PER_SM => (chip.warps * 32.0) as c_int,
+            COMPUTE_CAPABILITY_MAJOR => self.capability().0,
+            COMPUTE_CAPABILITY_MINOR => self.capability().1,
+            MAX_SHARED_MEMORY_PER_SM => kib(chip.shared),
+            SINGLE_TO_DOUBLE_RATIO => (self.machine.rate.f32 / self.machine.rate.f64) as c_int,
+            MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => self.max_shared() as c_int,
+            MAX_BLOCKS_PER_SM => chip.ctas as c_int,
+            RESERVED_SHARED_MEMORY_PER_BLOCK => 1024,
+            CLUSTER_LAUNCH => c_int::from(self.target.has(Feature::Clusters)),
+            TENSOR_MAP_ACCESS => c_int::from(self.target.has(Feature::Tma)),
+            _ if PRESENT.contains(&number) => 1,
+            known if (1..=LAST).contains(&known) => 0,
+            _ => return None,
+        })
+    }
+}
+
+/// Bytes of memory that the host has.
+fn host_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map_or(16 << 30, |kib| kib << 10)
+}

@@ -1,0 +1,130 @@
+//! Handles: numbers that stand for the objects of the API. A number is never used again.
+
+use crate::graph::{Graph, GraphExec, Node};
+use crate::module::{Function, Library};
+use crate::status::{Result, Status};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A handle as clients see it: an opaque pointer.
+pub(crate) type Handle = usize;
+
+/// The first handle. Smaller numbers are null and the special streams.
+const FIRST: Handle = 0x1000;
+const STEP: Handle = 16;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stream {
+    pub(crate) flags: u32,
+    pub(crate) priority: i32,
+    /// The graph that captures the stream.
+    pub(crate) capture: Option<Capture>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capture {
+    pub(crate) graph: Handle,
+    /// Whether the capture began in this stream.
+    pub(crate) origin: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Event {
+    pub(crate) recorded: Option<Instant>,
+    pub(crate) timing: bool,
+    /// The graph whose capture recorded the event.
+    pub(crate) capture: Option<Handle>,
+}
+
+/// A memory pool: the allocation order of streams makes its attributes immaterial, and they are only stored.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    pub(crate) attributes: BTreeMap<i32, u64>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Object {
+    Context { retained: bool },
+    Stream(Stream),
+    Event(Event),
+    Library(Arc<Library>),
+    Function(Arc<Function>),
+    Graph(Graph),
+    GraphNode { graph: Handle, index: usize },
+    GraphExec(GraphExec),
+    Pool(Pool),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Handles {
+    objects: BTreeMap<Handle, Object>,
+    issued: usize,
+}
+
+macro_rules! access {
+    ($($get:ident, $get_mut:ident: $variant:ident($ty:ty);)*) => {
+        $(
+            pub(crate) fn $get(&self, handle: Handle) -> Result<&$ty> {
+                match self.objects.get(&handle) {
+                    Some(Object::$variant(object)) => Ok(object),
+                    _ => Err(Status::InvalidHandle.into()),
+                }
+            }
+            #[allow(dead_code, reason = "not every kind of object changes")]
+            pub(crate) fn $get_mut(&mut self, handle: Handle) -> Result<&mut $ty> {
+                match self.objects.get_mut(&handle) {
+                    Some(Object::$variant(object)) => Ok(object),
+                    _ => Err(Status::InvalidHandle.into()),
+                }
+            }
+        )*
+    };
+}
+
+impl Handles {
+    pub(crate) fn add(&mut self, object: Object) -> Handle {
+        let handle = FIRST + STEP * self.issued;
+        self.issued += 1;
+        self.objects.insert(handle, object);
+        handle
+    }
+
+    pub(crate) fn get(&self, handle: Handle) -> Result<&Object> {
+        self.objects.get(&handle).ok_or_else(|| Status::InvalidHandle.into())
+    }
+
+    /// Removes an object that `is_kind` accepts.
+    pub(crate) fn remove(&mut self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object> {
+        if !is_kind(self.get(handle)?) {
+            return Err(Status::InvalidHandle.into());
+        }
+        Ok(self.objects.remove(&handle).expect("just found"))
+    }
+
+    /// Removes the objects that belong to another one.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Object) -> bool) {
+        self.objects.retain(|_, object| keep(object));
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Handle, &Object)> {
+        self.objects.iter().map(|(handle, object)| (*handle, object))
+    }
+
+    access! {
+        stream, stream_mut: Stream(Stream);
+        event, event_mut: Event(Event);
+        library, library_mut: Library(Arc<Library>);
+        function, function_mut: Function(Arc<Function>);
+        graph, graph_mut: Graph(Graph);
+        graph_exec, graph_exec_mut: GraphExec(GraphExec);
+        pool, pool_mut: Pool(Pool);
+    }
+
+    /// The node of a graph that a node handle names.
+    pub(crate) fn node(&self, handle: Handle) -> Result<(Handle, usize, &Node)> {
+        let Object::GraphNode { graph, index } = self.get(handle)? else { return Err(Status::InvalidHandle.into()) };
+        let node = self.graph(*graph)?.nodes.get(*index).ok_or(Status::InvalidHandle)?;
+        Ok((*graph, *index, node))
+    }
+}

@@ -1,0 +1,364 @@
+//! The CUDA driver API as a client uses it, and every fault of the page on CI as the error that it must be.
+
+#![allow(unsafe_code, reason = "the client of a C library")]
+
+use cuda as _;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::{Mutex, MutexGuard, Once};
+
+unsafe extern "C" {
+    fn cuInit(flags: c_uint) -> c_int;
+    fn cuGetErrorString(code: c_int, text: *mut *const c_char) -> c_int;
+    fn cuGetProcAddress_v2(
+        name: *const c_char,
+        address: *mut *const c_void,
+        version: c_int,
+        flags: u64,
+        status: *mut c_int,
+    ) -> c_int;
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> c_int;
+    fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) -> c_int;
+    fn cuMemFree_v2(pointer: u64) -> c_int;
+    fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> c_int;
+    fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> c_int;
+    fn cuMemsetD32_v2(to: u64, value: c_uint, count: usize) -> c_int;
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int;
+    fn cuModuleLoadData(module: *mut usize, image: *const c_void) -> c_int;
+    fn cuModuleUnload(module: usize) -> c_int;
+    fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) -> c_int;
+    fn cuLaunchKernel(
+        function: usize,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared: c_uint,
+        stream: usize,
+        params: *const *const c_void,
+        extra: *const *const c_void,
+    ) -> c_int;
+    fn cuStreamCreate(stream: *mut usize, flags: c_uint) -> c_int;
+    fn cuStreamDestroy_v2(stream: usize) -> c_int;
+    fn cuStreamBeginCapture_v2(stream: usize, mode: c_int) -> c_int;
+    fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> c_int;
+    fn cuGraphInstantiateWithFlags(exec: *mut usize, graph: usize, flags: u64) -> c_int;
+    fn cuGraphLaunch(exec: usize, stream: usize) -> c_int;
+    fn cuGraphExecDestroy(exec: usize) -> c_int;
+    fn cuGraphDestroy(graph: usize) -> c_int;
+    fn cuTexRefCreate() -> c_int;
+    fn tileworksAllowHostMemory(address: u64, bytes: u64, name: *const c_char, read_only: c_int) -> c_int;
+    fn fork() -> c_int;
+    fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn _exit(code: c_int) -> !;
+}
+
+/// `values[i] = 2 * values[i]` for `i < count`, one thread per value, and a kernel that never ends.
+const PTX: &CStr = c"
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry twice(.param .u64 values, .param .u32 count)
+{
+    .reg .pred %p;
+    .reg .b32 %r<6>;
+    .reg .b64 %d<4>;
+    ld.param.u64 %d0, [values];
+    ld.param.u32 %r0, [count];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ntid.x;
+    mov.u32 %r3, %tid.x;
+    mad.lo.s32 %r4, %r1, %r2, %r3;
+    setp.ge.u32 %p, %r4, %r0;
+    @%p bra done;
+    mul.wide.u32 %d1, %r4, 4;
+    add.s64 %d2, %d0, %d1;
+    ld.global.u32 %r5, [%d2];
+    shl.b32 %r5, %r5, 1;
+    st.global.u32 [%d2], %r5;
+done:
+    ret;
+}
+.visible .entry endless()
+{
+again:
+    bra again;
+}
+";
+
+const INVALID_VALUE: c_int = 1;
+const NOT_INITIALIZED: c_int = 3;
+const INVALID_IMAGE: c_int = 200;
+const NO_BINARY_FOR_GPU: c_int = 209;
+const INVALID_HANDLE: c_int = 400;
+const NOT_FOUND: c_int = 500;
+const ILLEGAL_ADDRESS: c_int = 700;
+const LAUNCH_TIMEOUT: c_int = 702;
+const NOT_SUPPORTED: c_int = 801;
+
+/// Initialises the driver. The tests run one after another, so that they can compare the free memory.
+fn driver() -> MutexGuard<'static, ()> {
+    static START: Once = Once::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    START.call_once(|| {
+        // SAFETY: no other thread reads the environment yet.
+        unsafe {
+            std::env::set_var("TILEWORKS_DEVICE", "sm_90");
+            std::env::set_var("TILEWORKS_TIME_LIMIT", "0.5");
+            assert_eq!(cuInit(0), 0);
+        }
+    });
+    turn
+}
+
+fn text(code: c_int) -> String {
+    let mut start = null();
+    // SAFETY: the driver returns text that is valid until the next failure of this thread.
+    unsafe {
+        assert_eq!(cuGetErrorString(code, &mut start), 0);
+        CStr::from_ptr(start).to_string_lossy().into_owned()
+    }
+}
+
+fn load(image: *const c_void) -> Result<usize, c_int> {
+    let mut module = 0;
+    // SAFETY: the tests pass images that end with a NUL or describe their own size.
+    match unsafe { cuModuleLoadData(&mut module, image) } {
+        0 => Ok(module),
+        code => Err(code),
+    }
+}
+
+fn function(module: usize, name: &CStr) -> usize {
+    let mut function = 0;
+    // SAFETY: as for `load`.
+    assert_eq!(unsafe { cuModuleGetFunction(&mut function, module, name.as_ptr()) }, 0, "{}", text(NOT_FOUND));
+    function
+}
+
+fn allocate(bytes: usize) -> u64 {
+    let mut pointer = 0;
+    // SAFETY: the place is valid.
+    assert_eq!(unsafe { cuMemAlloc_v2(&mut pointer, bytes) }, 0);
+    pointer
+}
+
+fn launch(function: usize, grid: u32, block: u32, stream: usize, pointer: u64, count: u32) -> c_int {
+    let params: [*const c_void; 2] = [(&raw const pointer).cast(), (&raw const count).cast()];
+    // SAFETY: one pointer for each parameter.
+    unsafe { cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params.as_ptr(), null()) }
+}
+
+fn read(pointer: u64, count: usize) -> Vec<u32> {
+    let mut values = vec![0u32; count];
+    // SAFETY: the place has this size.
+    assert_eq!(unsafe { cuMemcpyDtoH_v2(values.as_mut_ptr().cast(), pointer, 4 * count) }, 0);
+    values
+}
+
+fn write(pointer: u64, values: &[u32]) {
+    // SAFETY: the source has this size.
+    assert_eq!(unsafe { cuMemcpyHtoD_v2(pointer, values.as_ptr().cast(), 4 * values.len()) }, 0);
+}
+
+#[test]
+fn ptx_runs_on_device_memory() {
+    let _turn = driver();
+    let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
+    let memory = allocate(400);
+    write(memory, &(0..100).collect::<Vec<_>>());
+    assert_eq!(launch(twice, 4, 32, 0, memory, 100), 0);
+    assert_eq!(read(memory, 100), (0..100).map(|value| 2 * value).collect::<Vec<_>>());
+    // SAFETY: plain numbers.
+    unsafe {
+        assert_eq!(cuMemsetD32_v2(memory, 7, 100), 0);
+        assert_eq!(launch(twice, 1, 32, 0, memory, 1), 0);
+        assert_eq!(read(memory, 2), [14, 7]);
+        assert_eq!(cuMemFree_v2(memory), 0);
+        let mut major = 0;
+        assert_eq!((cuDeviceGetAttribute(&mut major, 75, 0), major), (0, 9));
+    }
+}
+
+#[test]
+fn an_access_outside_an_allocation_is_an_error_with_its_line() {
+    let _turn = driver();
+    let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
+    let memory = allocate(64);
+    write(memory, &[1; 16]);
+    assert_eq!(launch(twice, 1, 32, 0, memory, 17), ILLEGAL_ADDRESS);
+    let report = text(ILLEGAL_ADDRESS);
+    assert!(report.contains("SIM010") && report.contains("ld.global.u32") && report.contains("allocation"), "{report}");
+    // The next launch works.
+    assert_eq!(launch(twice, 1, 32, 0, memory, 16), 0);
+    // SAFETY: plain numbers.
+    assert_eq!(unsafe { cuMemFree_v2(memory) }, 0);
+    assert_eq!(launch(twice, 1, 32, 0, memory, 16), ILLEGAL_ADDRESS);
+    assert!(text(ILLEGAL_ADDRESS).contains("has been freed"), "{}", text(ILLEGAL_ADDRESS));
+    // SAFETY: plain numbers.
+    assert_eq!(unsafe { cuMemFree_v2(memory) }, INVALID_VALUE);
+    // SAFETY: the source has 4 bytes.
+    assert_eq!(unsafe { cuMemcpyHtoD_v2(memory, [0u8; 4].as_ptr().cast(), 4) }, INVALID_VALUE);
+}
+
+#[test]
+fn memory_of_the_host_needs_permission() {
+    let _turn = driver();
+    let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
+    let mut values = vec![3u32; 8];
+    let address = values.as_mut_ptr() as u64;
+    assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
+    // SAFETY: the vector exists until the end of the test.
+    assert_eq!(unsafe { tileworksAllowHostMemory(address, 32, c"values".as_ptr(), 0) }, 0);
+    assert_eq!(launch(twice, 1, 8, 0, address, 8), 0);
+    assert_eq!(values, [6; 8]);
+    // The permission is for one launch.
+    assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
+}
+
+#[test]
+fn wrong_launches_are_errors() {
+    let _turn = driver();
+    let module = load(PTX.as_ptr().cast()).unwrap();
+    let (twice, memory) = (function(module, c"twice"), allocate(64));
+    assert_eq!(launch(twice, 0, 32, 0, memory, 1), INVALID_VALUE);
+    assert_eq!(launch(twice, 1, 2048, 0, memory, 1), INVALID_VALUE);
+    assert_eq!(launch(twice, 1, 32, 12345, memory, 1), INVALID_HANDLE);
+    assert_eq!(launch(12345, 1, 32, 0, memory, 1), INVALID_HANDLE);
+    // SAFETY: the driver rejects these calls before it uses the pointers.
+    unsafe {
+        assert_eq!(cuLaunchKernel(twice, 1, 1, 1, 32, 1, 1, 0, 0, null(), null()), INVALID_VALUE);
+        let params: [*const c_void; 2] = [null(), null()];
+        assert_eq!(cuLaunchKernel(twice, 1, 1, 1, 32, 1, 1, 0, 0, params.as_ptr(), null()), INVALID_VALUE);
+        assert_eq!(cuLaunchKernel(twice, 1, 1, 1, 32, 1, 1, 1 << 20, 0, params.as_ptr(), null()), INVALID_VALUE);
+        let mut missing = 0;
+        assert_eq!(cuModuleGetFunction(&mut missing, module, c"missing".as_ptr()), NOT_FOUND);
+        assert_eq!(cuMemAlloc_v2(null_mut(), 64), INVALID_VALUE);
+        assert_eq!(cuMemFree_v2(memory), 0);
+        assert_eq!(cuModuleUnload(module), 0);
+        assert_eq!(cuModuleUnload(module), INVALID_HANDLE);
+    }
+    assert_eq!(launch(twice, 1, 32, 0, memory, 1), INVALID_HANDLE);
+}
+
+#[test]
+fn a_kernel_that_never_ends_is_stopped() {
+    let _turn = driver();
+    let endless = function(load(PTX.as_ptr().cast()).unwrap(), c"endless");
+    // SAFETY: the kernel has no parameters.
+    let code = unsafe { cuLaunchKernel(endless, 1, 1, 1, 1, 1, 1, 0, 0, null(), null()) };
+    assert_eq!(code, LAUNCH_TIMEOUT, "{}", text(code));
+}
+
+#[test]
+fn damaged_modules_are_errors() {
+    let _turn = driver();
+    assert_eq!(load(c"this is no module".as_ptr().cast()), Err(INVALID_IMAGE));
+    assert!(load(c".version 8.0\n.target sm_80\n.visible .entry k( {".as_ptr().cast()).is_err());
+    assert_eq!(load(null()), Err(INVALID_IMAGE));
+    let bytecode = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/run/vadd/kernel.tileirbc")).unwrap();
+    let module = cubin::program::cpu_module(&[&bytecode]);
+    assert!(load(module.as_ptr().cast()).is_ok());
+    for length in [4, 20, 64, 100, module.len() / 2, module.len() - 60] {
+        // The rest of the memory after a truncated module is zero.
+        let mut cut = module[..length].to_vec();
+        cut.resize(module.len() + 4096, 0);
+        assert!(load(cut.as_ptr().cast()).is_err(), "{length} bytes");
+    }
+    assert_eq!(load(cubin::program::cpu_module(&[]).as_ptr().cast()), Err(NO_BINARY_FOR_GPU));
+}
+
+#[test]
+fn a_captured_graph_replays_its_launches() {
+    let _turn = driver();
+    let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
+    let memory = allocate(64);
+    write(memory, &[1; 16]);
+    let (mut stream, mut graph, mut exec) = (0, 0, 0);
+    // SAFETY: the places are valid.
+    unsafe {
+        assert_eq!(cuStreamCreate(&mut stream, 1), 0);
+        assert_eq!(cuStreamBeginCapture_v2(stream, 0), 0);
+        assert_eq!(launch(twice, 1, 16, stream, memory, 16), 0);
+        assert_eq!(launch(twice, 1, 16, stream, memory, 8), 0);
+        assert_eq!(cuStreamEndCapture(stream, &mut graph), 0);
+        assert_eq!(read(memory, 16), [1; 16]);
+        assert_eq!(cuGraphInstantiateWithFlags(&mut exec, graph, 0), 0);
+        assert_eq!(cuGraphLaunch(exec, stream), 0);
+        assert_eq!(cuGraphLaunch(exec, stream), 0);
+        assert_eq!(read(memory, 16), [[16; 8], [4; 8]].concat());
+        assert_eq!(
+            (cuGraphExecDestroy(exec), cuGraphDestroy(graph), cuStreamDestroy_v2(stream), cuMemFree_v2(memory)),
+            (0, 0, 0, 0)
+        );
+        assert_eq!(cuGraphLaunch(exec, 0), INVALID_HANDLE);
+    }
+}
+
+#[test]
+fn unsupported_entry_points_say_so() {
+    let _turn = driver();
+    let mut address = null();
+    // SAFETY: the functions have no effect.
+    unsafe {
+        assert_eq!(cuTexRefCreate(), NOT_SUPPORTED);
+        assert_eq!(cuGetProcAddress_v2(c"cuTexRefCreate".as_ptr(), &mut address, 13000, 0, null_mut()), 0);
+        assert!(!address.is_null());
+        assert_eq!(cuGetProcAddress_v2(c"cuNoSuchFunction".as_ptr(), &mut address, 13000, 0, null_mut()), NOT_FOUND);
+    }
+}
+
+#[test]
+fn threads_launch_in_turns() {
+    let _turn = driver();
+    let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
+    let memory = allocate(4 * 1024);
+    write(memory, &[1; 1024]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..5).for_each(|_| assert_eq!(launch(twice, 32, 32, 0, memory, 1024), 0)));
+        }
+    });
+    assert_eq!(read(memory, 1024), [1 << 20; 1024]);
+    // SAFETY: plain numbers.
+    assert_eq!(unsafe { cuMemFree_v2(memory) }, 0);
+}
+
+#[test]
+fn a_forked_child_is_refused() {
+    let _turn = driver();
+    // SAFETY: the child calls the driver once and ends.
+    unsafe {
+        let child = fork();
+        if child == 0 {
+            let mut pointer = 0;
+            _exit(cuMemAlloc_v2(&mut pointer, 64));
+        }
+        let mut status = 0;
+        assert_eq!(waitpid(child, &mut status, 0), child);
+        assert_eq!(status >> 8 & 0xff, NOT_INITIALIZED);
+    }
+}
+
+#[test]
+fn repeated_launches_keep_no_memory() {
+    let _turn = driver();
+    let free = || {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the places are valid.
+        assert_eq!(unsafe { cuMemGetInfo_v2(&mut free, &mut total) }, 0);
+        free
+    };
+    let before = free();
+    for _ in 0..200 {
+        let module = load(PTX.as_ptr().cast()).unwrap();
+        let memory = allocate(64);
+        assert_eq!(launch(function(module, c"twice"), 1, 16, 0, memory, 16), 0);
+        // SAFETY: plain numbers.
+        assert_eq!(unsafe { (cuMemFree_v2(memory), cuModuleUnload(module)) }, (0, 0));
+    }
+    assert_eq!(free(), before);
+}
