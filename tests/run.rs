@@ -164,18 +164,13 @@ const WITHOUT_A_CASE: &[&str] = &[
     "ptr_cast",
     "global_address",
     "alias_fence",
-    "reduce_view",
     "atomic_cas",
     // Tiles.
-    "cat",
-    "extract",
     "insert",
     "coordinate",
     "shared_gather",
     "shared_scatter",
-    "tma_load",
     // The grid and system registers.
-    "block_count",
     "memref_shape",
     "grid_wait",
     "grid_launch",
@@ -184,8 +179,6 @@ const WITHOUT_A_CASE: &[&str] = &[
     // Generated only for an option: see below.
     "clc_block_count",
     "clc_block_id",
-    // Tensor memory: `tests/tmem/main.rs`.
-    "tmem_store",
 ];
 
 /// The ops that the cases reached so far.
