@@ -15,7 +15,7 @@ mod rates;
 
 pub use mma_rate::MmaRate;
 pub use numbers::Machine;
-pub use rates::{ColumnRate, Rates, rates};
+pub use rates::{ColumnRate, Rates, machine, rates};
 
 /// A number with its provenance.
 #[derive(Clone, Debug, PartialEq)]

@@ -98,18 +98,31 @@ impl Rates {
     }
 }
 
-/// The rates of each target, computed on first use: parsing all machines takes longer than scheduling a small kernel.
-static RATES: LazyLock<BTreeMap<&'static str, OnceLock<Rates>>> =
+/// The machine and the rates of each target, computed on first use: parsing all machines takes longer than scheduling a small
+/// kernel.
+static PLANNED: LazyLock<BTreeMap<&'static str, OnceLock<(Machine, Rates)>>> =
     LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 
 fn planned_chip(target: Target) -> &'static str {
     chips(target.name).expect("the test `every_target_has_rates` checks that each target has a chip").planned
 }
 
+fn planned(target: Target) -> &'static (Machine, Rates) {
+    PLANNED[target.name].get_or_init(|| {
+        let machine = Machine::named(planned_chip(target)).expect("the built-in machine files are complete");
+        let rates = Rates::new(&machine);
+        (machine, rates)
+    })
+}
+
+/// Returns the chip for which the compiler optimizes code of a target.
+pub fn machine(target: Target) -> &'static Machine {
+    &planned(target).0
+}
+
 /// Returns the rates of a target.
 pub fn rates(target: Target) -> &'static Rates {
-    RATES[target.name]
-        .get_or_init(|| Rates::new(&Machine::named(planned_chip(target)).expect("the built-in machine files are complete")))
+    &planned(target).1
 }
 
 #[cfg(test)]

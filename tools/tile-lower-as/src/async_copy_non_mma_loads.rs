@@ -8,8 +8,10 @@
 
 use crate::async_copies::{Copy, CopyPlanner};
 use crate::operand_trees::core;
+use base::diag::Result;
 use base::ir::{Block, Op as OpId};
 use base::{Envelope, Value};
+use common::kernel_plan;
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::is_persistent;
 use core_dialect::tile::element_count;
@@ -26,12 +28,13 @@ pub(crate) enum Prefetch {
 }
 
 impl Prefetch {
-    pub(crate) fn of(envelope: &Envelope) -> Prefetch {
-        match envelope.options.get("prefetch") {
+    /// The choice for a function, by the option or the plan.
+    pub(crate) fn of(envelope: &Envelope, function: &str) -> Result<Prefetch> {
+        Ok(match kernel_plan::prefetch(envelope, function)? {
             Some("off") => Prefetch::Never,
             Some("on") => Prefetch::WherePossible,
             _ => Prefetch::WherePays,
-        }
+        })
     }
 }
 

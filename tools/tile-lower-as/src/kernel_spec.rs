@@ -1,10 +1,10 @@
-//! Resolves warps and occupancy of a kernel from options, the author's hints for the target, or the tiles, in this order.
+//! Resolves warps and occupancy of a kernel from options, the author's hints for the target, the plan, or the tiles, in this order.
 
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op;
 use base::{Arena, Envelope, Target};
-use common::options;
+use common::{kernel_plan, options};
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::is_persistent;
 use tileas::FunctionAttrs;
@@ -32,10 +32,11 @@ pub(crate) fn resolve(
     let spec = named(target.name).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
     // A hint that is out of range is ignored, like in the reference compiler.
     let hinted = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
-    let occupancy = options::Lowering::occupancy(envelope)?.or(hinted);
+    let plan = kernel_plan::of(envelope, &function.name)?;
+    let occupancy = options::Lowering::occupancy(envelope)?.or(hinted).or(plan.occupancy);
     let warps = match (options::Lowering::warps(envelope)?, spec.worker_warps) {
         (Some(warps), _) => warps,
-        (None, None) => chosen_warps(function, in_components, target),
+        (None, None) => plan.warps.unwrap_or_else(|| chosen_warps(function, in_components, target)),
         (None, Some(requested_value)) => {
             let (warps, outcome, message) = requested_warps(function, in_components, target, requested_value);
             envelope.log.push(LogEntry {
@@ -104,7 +105,7 @@ fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target
 }
 
 /// Whether a CTA spins on other CTAs, like on a lock: a loop with an atomic op.
-fn waits_for_ctas(function: &tileaa::Function) -> bool {
+pub(crate) fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
     let is_spin_loop = |kind: &tileaa::Op| match kind {

@@ -2,6 +2,7 @@
 //!
 //! | pass | establishes |
 //! |---|---|
+//! | `plan` | a plan for every function: warps, occupancy, prefetching and M subtiles, by estimated cost |
 //! | `cluster` | if the author requests clusters and the program can be divided, the function computes one CTA's share |
 //! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: its own, then those that it steals from the launch |
 //! | `split-m` | MMA chains whose accumulators or operands exceed registers or TMEM run in two M subtiles, one after the other |
@@ -39,6 +40,7 @@ mod operand_load_layouts;
 mod operand_trees;
 mod operands;
 mod packed_fp4_operands;
+mod planner;
 mod remarks;
 mod slices;
 mod smem_fit;
@@ -57,13 +59,14 @@ mod unify_vector_widths;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op;
 use base::{Envelope, File, Target};
-use common::{Pass, Show};
+use common::{Pass, Show, kernel_plan};
 use lowering_plan::{Choices, LoweringPlan};
 use std::collections::BTreeSet;
 use target_info::Feature;
 use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
+    Pass { name: "plan", run: planner::run },
     Pass { name: "cluster", run: Lowering::cluster },
     Pass { name: "clc", run: Lowering::clc },
     Pass { name: "split-m", run: Lowering::split_m },
@@ -133,14 +136,14 @@ impl Lowering {
 
     fn split_m(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
-        let option = self.lowered.envelope.options.get("split-m").map(str::to_owned);
         for function in &mut self.program.payload.functions {
-            if !split_m_subtiles::are_desired(function, target, option.as_deref()) {
+            let when = kernel_plan::split_m(&self.lowered.envelope, &function.name)?.map(str::to_owned);
+            if !split_m_subtiles::are_desired(function, target, when.as_deref()) {
                 continue;
             }
             let split = split_m_subtiles::run(function, target);
             let why = split.as_ref().err().map(String::as_str);
-            if let (Some("on"), Some(why)) = (option.as_deref(), why) {
+            if let (Some("on"), Some(why)) = (when.as_deref(), why) {
                 let message = format!("'{}' cannot be split along M: {why}", function.name);
                 return Err(Diagnostic::unsupported("AS905", message).at_loc(&self.lowered.envelope.debug, function.loc));
             }
@@ -155,8 +158,9 @@ impl Lowering {
 
     fn legalize_mma(&mut self) -> Result<()> {
         self.program.payload.functions.iter().try_for_each(|function| has_pointers(function, &self.lowered.envelope))?;
-        let (options, target) = (Choices::of(&self.lowered.envelope), self.lowered.envelope.target()?);
+        let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
+            let options = Choices::of(&self.lowered.envelope, function)?;
             *function = packed_fp4_operands::run(&move_unit_dims::run(function), target);
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
@@ -196,8 +200,9 @@ impl Lowering {
     }
 
     fn rewrite(&mut self, pass: fn(&Function, Target, Choices) -> Function) -> Result<()> {
-        let (target, options) = (self.lowered.envelope.target()?, Choices::of(&self.lowered.envelope));
+        let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
+            let options = Choices::of(&self.lowered.envelope, function)?;
             *function = pass(function, target, options);
             // The fact table is for readers and names the old values. Passes that need facts derive them.
             function.attrs.facts.clear();
@@ -224,16 +229,18 @@ impl Lowering {
 
     fn copies(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
-        let (target, options) = (lowered.envelope.target()?, Choices::of(&lowered.envelope));
+        let target = lowered.envelope.target()?;
         for (function, plan) in program.payload.functions.iter().zip(plans) {
+            let options = Choices::of(&lowered.envelope, function)?;
             plan.choose_copies(function, target, options);
         }
         Ok(())
     }
 
     fn assigned_layouts(&mut self) -> Result<()> {
-        let (target, options) = (self.lowered.envelope.target()?, Choices::of(&self.lowered.envelope));
+        let target = self.lowered.envelope.target()?;
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
+            let options = Choices::of(&self.lowered.envelope, function)?;
             plan.assign_layouts(function, target, options);
         }
         Ok(())
@@ -242,8 +249,9 @@ impl Lowering {
     fn convert(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered: File { envelope, payload }, done } = self;
         *done = true;
-        let (target, options) = (envelope.target()?, Choices::of(envelope));
+        let target = envelope.target()?;
         for (function, plan) in program.payload.functions.iter_mut().zip(plans) {
+            let options = Choices::of(envelope, function)?;
             let layouts = payload.layouts.clone();
             without_lost_scales(function, plan, target, options, envelope)?;
             let (mut new, mut lowered_for) = convert::convert(function, plan, payload, envelope)?;

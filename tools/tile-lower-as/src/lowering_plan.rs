@@ -57,8 +57,9 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    pub(crate) fn of(envelope: &Envelope) -> Choices {
-        Choices { level: envelope.options.opt_level(), tma_copies: TmaChoice::of(envelope), prefetch: Prefetch::of(envelope) }
+    pub(crate) fn of(envelope: &Envelope, function: &Function) -> Result<Choices> {
+        let prefetch = Prefetch::of(envelope, &function.name)?;
+        Ok(Choices { level: envelope.options.opt_level(), tma_copies: TmaChoice::of(envelope), prefetch })
     }
 }
 

@@ -23,7 +23,7 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
 use base::{Envelope, File, Loc, Target};
-use common::options;
+use common::{kernel_plan, options};
 use sched::{Function, LoopSchedule, Module, ScheduleEntry};
 
 /// Largest prefetch distance, in iterations. A longer distance costs prologue and memory and hides no further latency.
@@ -58,7 +58,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             partition::share_pipelines::share(&mut module.functions[index]);
         }
         occupancy::in_loops(&mut module.functions[index], &module.layouts, target, envelope);
-        let prefetch = envelope.options.get("prefetch");
+        let prefetch = kernel_plan::prefetch(envelope, &module.functions[index].name)?;
         if prefetch != Some("off") {
             let moved = register_prefetch::run(&mut module.functions[index], &module.layouts, target, prefetch == Some("on"));
             for (loc, registers) in moved {

@@ -33,6 +33,7 @@ mod difference;
 pub mod explain;
 mod fault_injection;
 mod files;
+pub mod kernel_plan;
 pub mod launch;
 mod limits;
 pub mod options;

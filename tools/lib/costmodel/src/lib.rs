@@ -1,0 +1,117 @@
+//! Estimates the cost of a function of `.as`: the cycles that one SM needs for a CTA.
+//!
+//! A planner compares lowered programs of the same kernel by their cost. The cost is a closed form over the numbers of
+//! `machines/*.toml`:
+//!
+//! - *Demand*: the cycles for which a CTA occupies each resource of an SM ([`demand`]). Co-resident CTAs share the resources.
+//! - *Latency*: the cycles from the start of a CTA to its end if it is alone ([`path`]). Co-resident CTAs hide each other's
+//!   latency.
+//! - *Occupancy*: how many CTAs registers, shared memory and tensor memory let be resident. Registers are estimated from liveness
+//!   ([`pressure`]); registers beyond the limit spill, and spills occupy the load/store unit.
+//!
+//! With `n` resident CTAs, a CTA takes the larger of its demand and of its latency divided by `n`. Unknown trip counts are
+//! [`path::UNKNOWN_TRIPS`] in all plans of a kernel.
+//!
+//! See also: LLVM's `TargetTransformInfo`; the analytic GPU model of Hong and Kim (ISCA 2009) with its memory-warp parallelism.
+
+mod demand;
+mod path;
+mod pressure;
+
+pub use demand::{Demand, Resource};
+
+use base::Target;
+use path::Path;
+use tileas::{Function, MmaAtom, Module, Op, Space, budget};
+
+/// The cost of a function, and what it follows from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Cycles of an SM for each CTA.
+    pub cycles: f64,
+    /// Resident CTAs.
+    pub ctas: u32,
+    /// Registers of a thread, and those that exceed its limit.
+    pub registers: u32,
+    pub spilled: u32,
+    pub limit: Limit,
+    /// MMAs by `mma.sync`, and by `wgmma` or `tcgen05`.
+    synchronous_mmas: usize,
+    asynchronous_mmas: usize,
+}
+
+impl Estimate {
+    /// Whether the program executes MMAs by `mma.sync` that another plan of the same kernel executes by `wgmma` or `tcgen05`. The
+    /// two costs are not comparable: the model knows neither bank conflicts nor the overlap of asynchronous MMAs.
+    pub fn loses_asynchronous_mmas(&self, other: &Estimate) -> bool {
+        other.asynchronous_mmas > 0 && self.synchronous_mmas > other.synchronous_mmas
+    }
+}
+
+/// What limits a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Throughput(Resource),
+    /// Resident CTAs are too few to hide the latency.
+    Latency,
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Limit::Throughput(resource) => f.write_str(resource.name()),
+            Limit::Latency => f.write_str("latency"),
+        }
+    }
+}
+
+/// Exponent of the norm that combines throughput and latency. Reason: near the point where both are equal, neither is hidden fully.
+const OVERLAP: f64 = 3.0;
+/// Most CTAs and threads of an SM.
+const THREADS: u32 = 2048;
+
+/// Estimates the cost of a function. It must be verified, and `convert` must have created it for the target.
+pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimate {
+    let machine = perf_model::machine(target);
+    let warps = function.attrs.warps;
+    let producers = if function.attrs.maps.is_empty() { 0 } else { PRODUCER_WARPS };
+    let live = pressure::Pressure::of(module, function);
+    let limit = budget::registers(target, warps, function.attrs.occupancy.unwrap_or(1));
+    let registers = live.most.min(limit);
+    let path = Path::of(module, function, target, |at| live.at(at).saturating_sub(limit));
+    let ctas = resident(function, registers, warps + producers, target);
+    let (resource, demand) = path.demand.largest();
+    let latency = (path.cycles + machine.launch.start) / f64::from(ctas);
+    let cycles = (demand.powf(OVERLAP) + latency.powf(OVERLAP)).powf(OVERLAP.recip());
+    let limited = if demand >= latency { Limit::Throughput(resource) } else { Limit::Latency };
+    let mmas = |is_counted: fn(&MmaAtom) -> bool| {
+        let atoms = function.body.ops.values().filter_map(|node| match &node.kind {
+            Op::Mma { atom, .. } => Some(atom),
+            _ => None,
+        });
+        atoms.filter(|atom| is_counted(atom)).count()
+    };
+    Estimate {
+        cycles,
+        ctas,
+        registers,
+        spilled: live.most - registers,
+        limit: limited,
+        synchronous_mmas: mmas(|atom| matches!(atom, MmaAtom::Sync(_))),
+        asynchronous_mmas: mmas(|atom| matches!(atom, MmaAtom::Group(_) | MmaAtom::Tensor(_))),
+    }
+}
+
+/// Warps that issue TMA copies: `tile-sched` gives them a warp group.
+const PRODUCER_WARPS: u32 = 1;
+
+/// How many CTAs fit on an SM.
+fn resident(function: &Function, registers: u32, warps: u32, target: Target) -> u32 {
+    let by_registers = (1..=32).take_while(|ctas| budget::registers(target, warps, *ctas) >= registers).last().unwrap_or(1);
+    let by_threads = THREADS / (32 * warps).max(1);
+    let shared = path::shared_bytes(function);
+    let by_memory = budget::shared_memory(target).checked_div(shared).unwrap_or(u32::MAX);
+    let columns = function.attrs.buffers.values().filter(|info| info.space == Space::Tensor).count() as u32;
+    let by_columns = if columns > 0 { 2 } else { u32::MAX };
+    by_registers.min(by_threads).min(by_memory).min(by_columns).max(1)
+}

@@ -1,0 +1,170 @@
+//! Purpose: choose the warps, occupancy, prefetching and M subtiles of each function by estimated cost.
+//! Requires: `.aa` for a target. A file that already has plans keeps them.
+//! Establishes: the option `plan` of the file, with a plan for each function that has decisions ([`common::kernel_plan`]).
+//! Preserves: the program. Options and the author's hints fix their decisions.
+//! See also: Triton's autotuner, which measures instead; CUTLASS `heuristics` of the profiler; XLA's GEMM fusion cost model.
+//!
+//! A candidate is lowered to its end by the passes that carry plans out, and `costmodel` estimates the cost of the result. The
+//! first candidate has no decisions, so each pass applies its own rule. The planner then varies one decision after the other and
+//! keeps the best value. Reason: costs of plans that differ in one decision are comparable, and a lowering takes a fraction of a
+//! millisecond. A candidate that a pass rejects is recorded with the reason.
+
+use crate::{Lowering, PASSES, kernel_spec};
+use base::diag::Result;
+use base::{Envelope, File, Target};
+use common::kernel_plan::{self, KernelPlan, Planned, Switch};
+use core_dialect::core_ops::Core;
+use costmodel::Estimate;
+use target_info::Feature;
+use tileaa::{Function, Op};
+
+/// The gain in cost from which a decision replaces the rule of a pass. Reason: the model's error between plans of one kernel.
+/// Chosen on the tuning half of `scripts/regret`, by predicted times for sm_90 and sm_100 and by measured times of an H200.
+const GAIN: f64 = 0.07;
+/// The optimisation level that plans.
+const LEVEL: u32 = 3;
+/// Recorded competitors.
+const NEAREST: usize = 4;
+/// Ops of a function beyond which it is not planned. Reason: its lowering would take longer than the rest of the compilation can
+/// gain.
+const MAX_OPS: usize = 1024;
+
+pub(crate) fn run(lowering: &mut Lowering) -> Result<()> {
+    let envelope = &lowering.lowered.envelope;
+    if let Some(plans) = kernel_plan::all(envelope)? {
+        return are_of_functions(&plans, lowering);
+    }
+    if envelope.options.opt_level() < LEVEL {
+        return Ok(());
+    }
+    let target = envelope.target()?;
+    let planned = |function: &Function| Planner { lowering, function, target }.best();
+    let plans: Vec<Planned> = lowering.program.payload.functions.iter().filter_map(planned).collect();
+    if !plans.is_empty() {
+        kernel_plan::record(&plans, &mut lowering.program.envelope)?;
+        kernel_plan::record(&plans, &mut lowering.lowered.envelope)?;
+    }
+    Ok(())
+}
+
+/// Rejects a plan for a function that the file does not have.
+fn are_of_functions(plans: &[Planned], lowering: &Lowering) -> Result<()> {
+    let functions = &lowering.program.payload.functions;
+    let unknown = plans.iter().find(|planned| functions.iter().all(|function| function.name != planned.function));
+    match unknown {
+        Some(planned) => {
+            let message = format!("invalid option 'plan' in the file: there is no function '{}'", planned.function);
+            Err(base::diag::Diagnostic::invalid("OPT004", message))
+        }
+        None => Ok(()),
+    }
+}
+
+struct Planner<'a> {
+    lowering: &'a Lowering,
+    function: &'a Function,
+    target: Target,
+}
+
+/// A candidate and its cost, or the reason against it.
+struct Candidate {
+    plan: KernelPlan,
+    cost: std::result::Result<Estimate, String>,
+}
+
+impl Planner<'_> {
+    /// The best plan; none if there is nothing to decide, or if the function cannot be lowered at all.
+    fn best(&self) -> Option<Planned> {
+        let decisions = self.decisions();
+        if decisions.iter().all(Vec::is_empty) || self.function.body.ops.len() > MAX_OPS {
+            return None;
+        }
+        let mut best = KernelPlan::default();
+        let mut cost = self.cost(best).ok()?;
+        let mut seen = vec![Candidate { plan: best, cost: Ok(cost.clone()) }];
+        for values in decisions {
+            let from = best;
+            for change in values {
+                let plan = change(from);
+                let other = self.cost(plan).and_then(|other| match other.loses_asynchronous_mmas(&cost) {
+                    true => Err("MMAs would use mma.sync".into()),
+                    false => Ok(other),
+                });
+                let candidate = Candidate { plan, cost: other };
+                if let Ok(other) = &candidate.cost
+                    && other.cycles * (1.0 + GAIN) < cost.cycles
+                {
+                    (best, cost) = (plan, other.clone());
+                }
+                seen.push(candidate);
+            }
+        }
+        seen.retain(|candidate| candidate.plan != best);
+        seen.sort_by(|one, other| cycles(one).total_cmp(&cycles(other)));
+        let competitors = seen.iter().take(NEAREST).map(|Candidate { plan, cost }| match cost {
+            Ok(cost) => format!("{plan}: {:.0}", cost.cycles),
+            Err(reason) => format!("{plan}: {reason}"),
+        });
+        let competitors = competitors.collect();
+        // Without a decision, the file is the same as that of the rules.
+        (best != KernelPlan::default()).then_some(())?;
+        Some(Planned { function: self.function.name.clone(), plan: best, cost: Some(cost.cycles.round() as u64), competitors })
+    }
+
+    /// Lowers a candidate and estimates its cost.
+    fn cost(&self, plan: KernelPlan) -> std::result::Result<Estimate, String> {
+        let Lowering { program: File { envelope, payload }, lowered, .. } = self.lowering;
+        let payload = tileaa::Module { globals: payload.globals.clone(), functions: vec![self.function.clone()] };
+        let program = File { envelope: envelope.clone(), payload };
+        let mut trial = Lowering { program, plans: Vec::new(), lowered: lowered.clone(), done: false };
+        let planned = [Planned { function: self.function.name.clone(), plan, ..Planned::default() }];
+        let carried_out = kernel_plan::record(&planned, &mut trial.lowered.envelope)
+            .and_then(|()| PASSES.iter().filter(|pass| pass.name != "plan").try_for_each(|pass| (pass.run)(&mut trial)));
+        carried_out.map_err(|reason| reason.message.clone())?;
+        let module = &trial.lowered.payload;
+        let function = module.functions.last().ok_or("the function has no code")?;
+        Ok(costmodel::estimate(module, function, self.target))
+    }
+
+    /// The values of each decision that neither options nor hints fix, and that can matter.
+    fn decisions(&self) -> Vec<Vec<fn(KernelPlan) -> KernelPlan>> {
+        let Planner { lowering, function, target } = self;
+        let envelope: &Envelope = &lowering.lowered.envelope;
+        let is_free = |option: &str| envelope.options.get(option).is_none();
+        let hint = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name).map(|hint| hint.spec);
+        let hints = hint(target.name).or_else(|| hint("default")).unwrap_or_default();
+        let kinds = || function.body.ops.values().map(|node| &node.kind);
+        let mmas = kinds().filter(|op| matches!(op, Op::Mma { .. } | Op::MmaScaled { .. })).count();
+        let loops = kinds().any(|op| matches!(op, Op::Core(Core::For { .. } | Core::Loop { .. })));
+        let has_tiles = function.body.values.values().any(|node| node.ty.tile().is_some_and(|(_, shape)| !shape.is_empty()));
+        let mut decisions: Vec<Vec<fn(KernelPlan) -> KernelPlan>> = Vec::new();
+        // The model has no term for CTAs that wait for each other.
+        if is_free("warps") && hints.worker_warps.is_none() && has_tiles && !kernel_spec::waits_for_ctas(function) {
+            decisions.push(vec![
+                |plan| KernelPlan { warps: Some(4), ..plan },
+                |plan| KernelPlan { warps: Some(8), ..plan },
+                |plan| KernelPlan { warps: Some(16), ..plan },
+            ]);
+        }
+        if is_free("prefetch") && loops {
+            decisions.push(vec![|plan| KernelPlan { prefetch: Some(Switch::On), ..plan }, |plan| KernelPlan {
+                prefetch: Some(Switch::Off),
+                ..plan
+            }]);
+        }
+        // Subtiles gain where MMAs of one run while threads compute on the results of the other.
+        let has_asynchronous_mmas = target.has(Feature::Wgmma) || target.has(Feature::TensorMemory);
+        if is_free("split-m") && has_asynchronous_mmas && mmas > 1 && loops {
+            decisions.push(vec![|plan| KernelPlan { split_m: Some(Switch::On), ..plan }]);
+        }
+        if is_free("occupancy") && hints.occupancy.is_none() && mmas > 0 && loops {
+            decisions
+                .push(vec![|plan| KernelPlan { occupancy: Some(2), ..plan }, |plan| KernelPlan { occupancy: Some(3), ..plan }]);
+        }
+        decisions
+    }
+}
+
+fn cycles(candidate: &Candidate) -> f64 {
+    candidate.cost.as_ref().map_or(f64::INFINITY, |cost| cost.cycles)
+}
