@@ -25,6 +25,7 @@ from ._program import STAGES, Program, Stage, compile
 from ._sweep import sweep
 from ._timing import Timing, time
 from ._tools import version
+from ._tune import Prediction, TuningResult, tune
 from ._view import Page, view
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ __all__ = [
            "CompileError",
            "Diagnostic",
            "Page",
+           "Prediction",
            "Program",
            "Run",
            "RunError",
@@ -43,12 +45,14 @@ __all__ = [
            "TileworksError",
            "TimeLimitError",
            "Timing",
+           "TuningResult",
            "compare",
            "compile",
            "debug",
            "launch",
            "sweep",
            "time",
+           "tune",
            "version",
            "view",
 ]

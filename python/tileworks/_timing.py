@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import html
 import json
 import tempfile
@@ -11,7 +12,7 @@ from typing import Any
 
 from ._errors import RunError
 from ._launch import Description
-from ._program import compile
+from ._program import Program, compile
 from ._tools import Deadline, limits, run
 from ._types import Arguments, Grid, Kernel, OptLevel
 
@@ -76,6 +77,12 @@ def time(grid: Grid, kernel: Kernel, arguments: Arguments, *, target: str = "sm_
     """
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options, timeout=timeout)
+    return predict(program, grid, kernel, arguments, gpu=gpu, options=options, deadline=deadline)
+
+
+def predict(program: Program, grid: Grid, kernel: Kernel, arguments: Arguments, *, gpu: str | None, options: Sequence[str],
+            deadline: Deadline) -> Timing:
+    """Predicts the time of a launch of a compiled kernel."""
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
         described = Description(folder, grid, kernel, arguments)
@@ -84,3 +91,14 @@ def time(grid: Grid, kernel: Kernel, arguments: Arguments, *, target: str = "sm_
         report, _ = run("tile-time", *args, "--json", folder / "time.json", fails=RunError, deadline=deadline)
         data = json.loads((folder / "time.json").read_text())
     return Timing(data["seconds"], data["cycles"], data["gpu"], report.decode(), data)
+
+
+def description_digest(grid: Grid, kernel: Kernel, arguments: Arguments) -> str:
+    """Returns a digest of a launch: grid, parameters, and contents of the buffers."""
+    with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
+        described = Description(Path(name), grid, kernel, arguments)
+        launch = json.loads(described.path.read_text())
+        for buffer in launch["buffers"]:
+            buffer.pop("address", None)
+            buffer["file"] = hashlib.sha256((Path(name) / buffer["file"]).read_bytes()).hexdigest()
+    return hashlib.sha256(json.dumps(launch).encode()).hexdigest()

@@ -19,6 +19,7 @@ mod reported_faults;
 mod scripts;
 mod sweeps;
 mod tensor_maps;
+mod tune;
 mod validate;
 mod view;
 
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
     suite.functions("scripts/", scripts::TESTS);
     suite.functions("sweeps/", sweeps::TESTS);
     suite.functions("tensor_maps/", tensor_maps::TESTS);
+    suite.functions("tune/", tune::TESTS);
     suite.functions("validate/", validate::TESTS);
     suite.functions("view/", view::TESTS);
     probes::add(&mut suite);

@@ -1,0 +1,64 @@
+"""Tests of `tileworks.tune`."""
+import json
+
+import kernels
+import numpy as np
+import pytest
+
+import tileworks
+
+SPACE = [32, 64, 128]
+
+
+def arrays():
+    return [np.ones((256, 256), np.float32), np.empty((256, 256), np.float32)]
+
+
+def tuned(space=SPACE, **settings):
+    a, c = arrays()
+    return tileworks.tune(space, lambda M: (256 // M, 4), kernels.copy, lambda M: (a, c, M, 64), **settings)
+
+
+def test_the_ranking_is_that_of_the_predicted_times():
+    result = tuned()
+    a, c = arrays()
+    times = {M: tileworks.time((256 // M, 4), kernels.copy, (a, c, M, 64)).seconds for M in SPACE}
+    assert [one.config for one in result.successes] == sorted(SPACE, key=times.get)
+    assert {one.config: one.seconds for one in result.successes} == times
+    assert result.best == result.successes[0] and result.best.mean_us == times[result.best.config] * 1e6
+    assert str(result.best.config) in str(result) and "us" in result._repr_html_()
+
+
+def test_options_and_hints_are_part_of_a_configuration():
+    a, c = arrays()
+    space = [{"warps": 4, "occupancy": 1}, {"warps": 8, "occupancy": 2}]
+    result = tileworks.tune(space, lambda _: (4, 4), kernels.copy, lambda _: (a, c, 64, 64), lambda config: {"occupancy": config["occupancy"]},
+                            options=lambda config: [f"--warps={config['warps']}"])
+    assert len(result.successes) == 2 and result.successes[0].seconds != result.successes[1].seconds
+
+
+def test_failures_have_a_type():
+    result = tuned([64, 48, 0])
+    kinds = {config: kind for config, kind, _ in result.failures}
+    assert [one.config for one in result.successes] == [64] and set(kinds) == {48, 0}
+    a, c = arrays()
+    one = tileworks.tune(["4", "5"], lambda _: (4, 4), kernels.copy, lambda _: (a, c, 64, 64), options=lambda warps: [f"--warps={warps}"])
+    assert [(config, kind) for config, kind, _ in one.failures] == [("5", tileworks.CompileError)]
+    with pytest.raises(tileworks.TileworksError, match="every configuration failed"):
+        tuned([48])
+    with pytest.raises(ValueError, match="no configuration"):
+        tuned([])
+
+
+def test_a_search_continues_with_its_results(tmp_path):
+    path = tmp_path / "results.jsonl"
+    first = tuned(results=path)
+    lines = path.read_text().splitlines()
+    assert len(lines) == len(SPACE)
+    # As if the call had been killed in its last line. The times of the others are changed, so that it shows whether they are read.
+    entries = [json.loads(line) for line in lines[:-1]]
+    changed = [json.dumps(entry | {"seconds": entry["seconds"] + 1}) for entry in entries]
+    path.write_text("\n".join([*changed, lines[-1][:10]]))
+    second = tuned(results=path)
+    assert sorted(one.seconds >= 1 for one in second.successes) == [False, True, True]
+    assert {one.config for one in first.successes} == {one.config for one in second.successes}

@@ -1,0 +1,94 @@
+//! `tile-tune`: a search finds the fastest candidate, continues after an interruption, and classifies failures.
+
+use crate::need_stages;
+use std::fs;
+use std::path::Path;
+use tests::{Ran, root, run, temporary, tool};
+
+fn need_tools() {
+    need_stages();
+    tool("tile-time");
+    tool("tile-tune");
+}
+
+fn tune(case: &str, target: &str, arguments: &[&str]) -> Ran {
+    need_tools();
+    let folder = root().join("tests/run").join(case);
+    let (kernel, launch) = (folder.join("kernel.tileirbc").display().to_string(), folder.join("launch.json").display().to_string());
+    run("tile-tune", &[&[kernel.as_str(), "--gpu-name", target, "--launch", &launch], arguments].concat(), b"")
+}
+
+/// The records of a file of results, without the line that identifies the search.
+fn records(path: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn predicted_seconds(case: &str, options: &[&str]) -> f64 {
+    let folder = temporary();
+    let (case, ptx) = (root().join("tests/run").join(case), folder.path().join("k.ptx").display().to_string());
+    let kernel = case.join("kernel.tileirbc").display().to_string();
+    run("tileiras", &[&[kernel.as_str(), "--gpu-name=sm_90", "--emit=ptx", "-o", &ptx], options].concat(), b"").ok("compile");
+    let launch = case.join("launch.json").display().to_string();
+    let report = run("tile-time", &[&ptx, "--launch", &launch, "--json=-"], b"").ok("time");
+    serde_json::from_slice::<serde_json::Value>(&report).unwrap()["seconds"].as_f64().unwrap()
+}
+
+fn an_exhaustive_search_ranks_all_combinations() {
+    let folder = temporary();
+    let (results, best) = (folder.path().join("k.jsonl"), folder.path().join("k.rsp"));
+    let paths = [format!("--results={}", results.display()), format!("--best={}", best.display())];
+    let space = ["--space=warps=4,8", "--space=stages=2,3", "--search=exhaustive"];
+    let ran = tune("matmul_f16", "sm_90", &[&space[..], &[&paths[0], &paths[1]]].concat());
+    ran.ok("tile-tune");
+    let records = records(&results);
+    assert_eq!(records.len(), 9);
+    // Each recorded time is what the two tools predict.
+    let mut fastest = f64::INFINITY;
+    for record in &records {
+        let options: Vec<&str> = record["options"].as_array().unwrap().iter().map(|option| option.as_str().unwrap()).collect();
+        let seconds = record["predicted"]["seconds"].as_f64().unwrap();
+        assert_eq!(seconds, predicted_seconds("matmul_f16", &options), "{options:?}");
+        fastest = fastest.min(seconds);
+    }
+    let best = format!("@{}", best.display());
+    assert_eq!(predicted_seconds("matmul_f16", &[&best]), fastest);
+}
+
+fn an_interrupted_search_continues() {
+    let folder = temporary();
+    let results = folder.path().join("k.jsonl");
+    let path = format!("--results={}", results.display());
+    let whole = tune("softmax", "sm_90", &["--space=warps=4,8", "--space=prefetch=on,off", &path]).ok("the first search");
+    let text = fs::read_to_string(&results).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    // As if the process had been killed while it wrote its third record. The first record has a time that no candidate has.
+    let kept = [lines[0], &lines[1].replace("\"seconds\":", "\"seconds\":9"), lines[2], &lines[3][..lines[3].len() / 2]].join("\n");
+    fs::write(&results, kept).unwrap();
+    let continued = tune("softmax", "sm_90", &["--space=warps=4,8", "--space=prefetch=on,off", &path]).ok("the second search");
+    let count = |output: &[u8]| String::from_utf8_lossy(output).split(' ').next().unwrap().to_string();
+    assert_eq!(count(&continued), count(&whole));
+    assert!(records(&results)[0]["predicted"]["seconds"].as_f64().unwrap() >= 9e-9, "a recorded candidate was evaluated again");
+    let other = tune("softmax", "sm_80", &[&path]);
+    assert_eq!(other.code, Some(2));
+    assert!(other.stderr.contains("TUN004") && other.stderr.contains("another target"), "{}", other.stderr);
+}
+
+fn failures_have_a_kind() {
+    let folder = temporary();
+    let results = folder.path().join("k.jsonl");
+    let path = format!("--results={}", results.display());
+    tune("matmul_f16", "sm_80", &["--space=mma=wgmma", "--space=colour=red", "--search=exhaustive", &path]).ok("tile-tune");
+    let records = records(&results);
+    let kind = |option: &str| {
+        let record = records.iter().find(|record| record["options"] == serde_json::json!([option])).unwrap();
+        record["failed"]["kind"].as_str().unwrap().to_string()
+    };
+    assert_eq!((kind("--mma=wgmma"), kind("--colour=red")), ("option".into(), "error".into()));
+    let none = tune("matmul_f16", "sm_80", &["--space=mma=wgmma", "--search=exhaustive", "--limit=1"]);
+    assert_eq!(none.code, Some(2));
+    assert!(none.stderr.contains("TUN002"), "{}", none.stderr);
+}
+
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![an_exhaustive_search_ranks_all_combinations, an_interrupted_search_continues, failures_have_a_kind,];

@@ -1,0 +1,153 @@
+//! Compiles a candidate and predicts or measures its time, by running the tools as processes.
+
+use crate::records::{Failure, FailureKind, Outcome, Ranked};
+use base::Target;
+use base::diag::{Diagnostic, Result};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Timed launches of a measured candidate.
+const TIMED_LAUNCHES: &str = "20";
+
+pub(crate) struct Evaluator {
+    /// The folder of the tools.
+    pub(crate) tools: PathBuf,
+    pub(crate) kernel: PathBuf,
+    pub(crate) launch: PathBuf,
+    /// A temporary folder.
+    pub(crate) folder: PathBuf,
+    pub(crate) target: Target,
+    pub(crate) gpu: Option<String>,
+    /// Time limit of a step in seconds.
+    pub(crate) step_seconds: u64,
+}
+
+/// A measured candidate.
+pub(crate) struct Measured {
+    pub(crate) options: Vec<String>,
+    pub(crate) predicted_seconds: f64,
+    pub(crate) seconds: f64,
+}
+
+/// A diagnostic of a tool, as `--error-format=json` prints it.
+#[derive(Deserialize)]
+struct Reported {
+    kind: String,
+    code: Option<String>,
+    message: String,
+}
+
+impl Evaluator {
+    /// The predicted time of a candidate. `known_seconds` has the time of each program, by digest, that another candidate has too.
+    pub(crate) fn evaluate(&self, options: &[String], known_seconds: impl Fn(&str) -> Option<f64>) -> Outcome {
+        self.predict(options, known_seconds).unwrap_or_else(Outcome::Failed)
+    }
+
+    fn predict(&self, options: &[String], known_seconds: impl Fn(&str) -> Option<f64>) -> std::result::Result<Outcome, Failure> {
+        let ptx = self.compile(options, "ptx")?;
+        let digest = digest(&std::fs::read(&ptx).map_err(|error| failure(&error.to_string()))?);
+        let seconds = match known_seconds(&digest) {
+            Some(seconds) => seconds,
+            None => self.time(&ptx)?,
+        };
+        let _ = std::fs::remove_file(ptx);
+        Ok(Outcome::Predicted { seconds, ptx: digest })
+    }
+
+    /// Compiles to PTX or to a cubin.
+    fn compile(&self, options: &[String], kind: &str) -> std::result::Result<PathBuf, Failure> {
+        let name = format!("{}.{kind}", &blake3::hash(options.join(" ").as_bytes()).to_hex()[..16]);
+        let output = self.folder.join(name);
+        let mut arguments: Vec<String> = vec![format!("--gpu-name={}", self.target.name), format!("--max-time={}", self.step_seconds)];
+        arguments.extend([format!("--emit={kind}"), "-o".into(), output.display().to_string()]);
+        arguments.extend(options.iter().cloned());
+        arguments.extend(["--".into(), self.kernel.display().to_string()]);
+        self.run("tileiras", &arguments)?;
+        Ok(output)
+    }
+
+    fn time(&self, ptx: &Path) -> std::result::Result<f64, Failure> {
+        #[derive(Deserialize)]
+        struct Prediction {
+            seconds: f64,
+        }
+        let mut arguments: Vec<String> = vec![ptx.display().to_string(), "--launch".into(), self.launch.display().to_string()];
+        arguments.extend(["--no-advice".into(), "--json=-".into(), format!("--max-time={}", self.step_seconds)]);
+        arguments.extend(self.gpu.iter().map(|gpu| format!("--gpu={gpu}")));
+        let output = self.run("tile-time", &arguments)?;
+        let prediction: Prediction = serde_json::from_slice(&output).map_err(|error| failure(&format!("tile-time: {error}")))?;
+        Ok(prediction.seconds)
+    }
+
+    /// Measures candidates on a GPU and sorts them by time.
+    pub(crate) fn measure(&self, ranking: &[Ranked], driver: Option<&Path>) -> Result<Vec<Measured>> {
+        #[derive(Deserialize)]
+        struct Launches {
+            cubins: Vec<Cubin>,
+        }
+        #[derive(Deserialize)]
+        struct Cubin {
+            median: f64,
+        }
+        let failed = |failure: Failure| Diagnostic::io("TUN005", format!("cannot measure: {}", failure.message));
+        let mut cubins = Vec::new();
+        for candidate in ranking {
+            cubins.push(self.compile(&candidate.options, "cubin").map_err(failed)?.display().to_string());
+        }
+        let mut arguments = vec![cubins[0].clone(), "--launch".into(), self.launch.display().to_string()];
+        arguments.extend(["--refill".into(), format!("--repeat={TIMED_LAUNCHES}"), "--json=-".into()]);
+        arguments.extend(driver.map(|path| format!("--driver={}", path.display())));
+        arguments.extend(cubins[1..].iter().map(|cubin| format!("--against={cubin}")));
+        let output = self.run("tile-launch", &arguments).map_err(failed)?;
+        let launches: Launches =
+            serde_json::from_slice(&output).map_err(|error| failed(failure(&format!("tile-launch: {error}"))))?;
+        let measured = ranking.iter().zip(launches.cubins).map(|(candidate, cubin)| Measured {
+            options: candidate.options.clone(),
+            predicted_seconds: candidate.seconds,
+            seconds: cubin.median / 1e3,
+        });
+        let mut measured: Vec<Measured> = measured.collect();
+        measured.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+        Ok(measured)
+    }
+
+    /// Runs a tool and returns its standard output.
+    fn run(&self, tool: &str, arguments: &[String]) -> std::result::Result<Vec<u8>, Failure> {
+        let path = self.tools.join(tool);
+        let mut command = common::child::command(&path);
+        command.arg("--error-format=json").args(arguments);
+        let output = common::child::output(&mut command, None);
+        let output = output.map_err(|error| failure(&format!("{}: {}", path.display(), common::os_error_text(&error))))?;
+        if output.status.success() { Ok(output.stdout) } else { Err(reported(tool, &String::from_utf8_lossy(&output.stderr))) }
+    }
+}
+
+/// The failure that a tool reported.
+fn reported(tool: &str, stderr: &str) -> Failure {
+    let Some(reported) = stderr.lines().find_map(|line| serde_json::from_str::<Reported>(line).ok()) else {
+        return failure(&format!("{tool}: {}", stderr.lines().next().unwrap_or("no message")));
+    };
+    let kind = match (reported.code.as_deref(), &*reported.kind) {
+        (Some("SC100"), _) => FailureKind::SharedMemory,
+        (Some("AS905" | "SC101" | "SC102" | "SC103" | "SC104"), _) => FailureKind::Option,
+        _ if reported.message.contains("the time limit") => FailureKind::TimeLimit,
+        (_, "unsupported") => FailureKind::Unsupported,
+        _ => FailureKind::Error,
+    };
+    Failure { kind, code: reported.code, message: reported.message }
+}
+
+fn failure(message: &str) -> Failure {
+    Failure { kind: FailureKind::Error, code: None, message: message.into() }
+}
+
+/// Digest of PTX without comments. Comments contain the options, so they differ between candidates with the same code.
+fn digest(ptx: &[u8]) -> String {
+    let text = String::from_utf8_lossy(ptx);
+    let mut hasher = blake3::Hasher::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        hasher.update(line.as_bytes());
+        hasher.update(b"\n");
+    }
+    hasher.finalize().to_hex()[..16].to_string()
+}

@@ -1,0 +1,137 @@
+//! `tile-tune`: searches the compiler options with which a launch of a kernel is predicted to be fastest.
+//!
+//! Each candidate is a list of options for `tileiras` ([`space`]). [`search`] selects candidates, [`evaluation`] compiles each one to
+//! PTX and predicts its time with `tile-time`, [`records`] keeps every result in a file, so that an interrupted search continues,
+//! and [`report`] prints the ranking. No GPU is needed, except for `--measure`.
+//!
+//! See also: Triton's `autotune`, which measures all configurations on a GPU; the CUTLASS profiler.
+
+mod evaluation;
+mod records;
+mod report;
+mod search;
+mod space;
+
+use base::diag::{Diagnostic, Result};
+use common::options::GpuName;
+use common::{About, Session};
+use evaluation::Evaluator;
+use records::Records;
+use search::Search;
+use space::{Dimension, Space};
+use std::path::PathBuf;
+
+const ABOUT: About = About {
+    name: "tile-tune",
+    summary: "Searches the compiler options with which a kernel is predicted to be fastest; no GPU needed",
+    examples: &[
+        ("tile-tune k.tileirbc --gpu-name sm_90 --launch launch.json", "vary one option after the other"),
+        (
+            "tile-tune k.tileirbc --gpu-name sm_90 --launch launch.json --space warps=4,8 --space stages=2,3,4 --search exhaustive",
+            "all six combinations",
+        ),
+        (
+            "tile-tune k.tileirbc --gpu-name sm_90 --launch launch.json --results k.jsonl --best k.rsp",
+            "continue after an interruption; then compile with `tileiras k.tileirbc @k.rsp -o k.cubin`",
+        ),
+    ],
+    passes: &[],
+    forms: false,
+};
+
+#[derive(clap::Args)]
+struct Options {
+    #[command(flatten)]
+    target: GpuName,
+    /// Launch description: kernel, grid, buffers and arguments
+    #[arg(long, value_name = "FILE")]
+    launch: PathBuf,
+    /// Values of an option of tileiras to try; repeat for more options [default: the options that override decisions of the compiler]
+    #[arg(long, value_name = "OPTION=VALUE,..", value_parser = Dimension::parse)]
+    space: Vec<Dimension>,
+    /// Which combinations to try: `guided` varies one option after the other and keeps the best value, until no change helps;
+    /// `exhaustive` tries all combinations
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = search::Strategy::Guided)]
+    search: search::Strategy,
+    /// Maximum number of candidates
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Candidates at a time [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// File with the results of all candidates, one JSON object per line; a search with an existing file continues it
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    /// Write the options of the fastest candidate to this file, for `tileiras @FILE`
+    #[arg(long, value_name = "FILE")]
+    best: Option<PathBuf>,
+    /// GPU to model [default: the default GPU of the target]
+    #[arg(long, value_name = "NAME")]
+    gpu: Option<String>,
+    /// Time limit in seconds of one step of a candidate: compilation, prediction or measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    step_time: u64,
+    /// Measure the N candidates with the best predictions on a GPU, and rank them by the measured times
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    measure: usize,
+    /// Path of the driver library for --measure [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "measure")]
+    driver: Option<PathBuf>,
+    /// Rows of the printed table
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    rows: usize,
+}
+
+fn main() -> std::process::ExitCode {
+    common::runner::<Options>(&ABOUT, run)
+}
+
+fn run(session: &mut Session, options: &Options) -> Result<()> {
+    let input = session.input()?;
+    tileir::import::open(&input.bytes, &input.name, &session.producer())?;
+    let Some(target) = options.target.gpu_name else { return Err(common::options::no_target()) };
+    let launch = common::read_file(Some(&options.launch))?;
+    let space = Space::new(&options.space)?;
+    if options.search == search::Strategy::Exhaustive && space.combinations() > u64::from(options.limit) {
+        let message = format!("the space has {} combinations, --limit allows {}", space.combinations(), options.limit);
+        return Err(Diagnostic::usage("TUN002", message).note("raise --limit, or give fewer values with --space"));
+    }
+    if session.verify_only() {
+        return Ok(());
+    }
+    let folder = tempfile::Builder::new().prefix("tile-tune-").tempdir();
+    let folder = folder.map_err(|error| Diagnostic::io("TUN001", common::os_error_text(&error)))?;
+    let evaluator = Evaluator {
+        tools: std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default(),
+        kernel: folder.path().join("kernel"),
+        launch: std::path::absolute(&options.launch).unwrap_or_else(|_| options.launch.clone()),
+        folder: folder.path().to_path_buf(),
+        target,
+        gpu: options.gpu.clone(),
+        step_seconds: options.step_time,
+    };
+    common::write_file(Some(&evaluator.kernel), &input.bytes)?;
+    let identity = records::Identity::new(&input.bytes, &launch.bytes, target, options.gpu.as_deref());
+    let records = Records::open(options.results.as_deref(), &identity)?;
+    let jobs = options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let mut search = Search { evaluator: &evaluator, records, limit: options.limit as usize, jobs, progress: &|text| session.write_stderr(text) };
+    match options.search {
+        search::Strategy::Guided => search.guided(&space)?,
+        search::Strategy::Exhaustive => search.exhaustive(&space)?,
+    }
+    let mut ranking = search.records.ranking();
+    let Some(fastest) = ranking.first() else { return Err(report::no_candidate(&search.records)) };
+    let mut best = fastest.options.clone();
+    if options.measure > 0 {
+        ranking.truncate(options.measure);
+        let measured = evaluator.measure(&ranking, options.driver.as_deref())?;
+        best = measured[0].options.clone();
+        common::write_file(None, report::measured(&measured).as_bytes())?;
+    } else {
+        common::write_file(None, report::predicted(&search.records, options.rows).as_bytes())?;
+    }
+    if let Some(path) = &options.best {
+        common::write_file(Some(path), report::response_file(target, &best).as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The results of a search: in memory, and in the file of `--results`.
+//!
+//! The first line of the file identifies the search: kernel, launch, target and GPU. Each further line is the record of a candidate.
+//! A line is appended when its candidate is done, so after an interruption only the last line can be incomplete. It is dropped.
+
+use base::Target;
+use base::diag::{Diagnostic, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+/// What a file of results belongs to.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// Version of the tools.
+    version: String,
+    /// Digest of the bytecode.
+    kernel: String,
+    /// Digest of the launch description.
+    launch: String,
+    target: String,
+    gpu: Option<String>,
+}
+
+impl Identity {
+    pub(crate) fn new(kernel: &[u8], launch: &[u8], target: Target, gpu: Option<&str>) -> Identity {
+        let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex()[..16].to_string();
+        Identity {
+            version: env!("CARGO_PKG_VERSION").into(),
+            kernel: digest(kernel),
+            launch: digest(launch),
+            target: target.name.into(),
+            gpu: gpu.map(String::from),
+        }
+    }
+
+    /// The first difference, for a message.
+    fn difference(&self, other: &Identity) -> Option<&'static str> {
+        let parts = [
+            ("kernel", self.kernel == other.kernel),
+            ("launch", self.launch == other.launch),
+            ("target", self.target == other.target),
+            ("GPU", self.gpu == other.gpu),
+            ("version of the tools", self.version == other.version),
+        ];
+        parts.into_iter().find(|(_, is_equal)| !is_equal).map(|(part, _)| part)
+    }
+}
+
+/// Why a candidate has no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FailureKind {
+    /// The buffers exceed the shared memory of a CTA.
+    SharedMemory,
+    /// An option cannot be applied to this kernel and target.
+    Option,
+    /// The target has no instruction for an op, or a stage does not support it.
+    Unsupported,
+    /// A step took longer than `--step-time`.
+    TimeLimit,
+    /// Any other error of a tool.
+    Error,
+}
+
+impl FailureKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FailureKind::SharedMemory => "shared memory",
+            FailureKind::Option => "option not applicable",
+            FailureKind::Unsupported => "unsupported",
+            FailureKind::TimeLimit => "time limit",
+            FailureKind::Error => "error",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) code: Option<String>,
+    pub(crate) message: String,
+}
+
+/// The result of a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// The predicted time, and the digest of the PTX without comments. Candidates with the same digest are the same program.
+    Predicted { seconds: f64, ptx: String },
+    Failed(Failure),
+}
+
+/// A candidate and its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) options: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+/// A candidate with its predicted time.
+pub(crate) struct Ranked {
+    pub(crate) options: Vec<String>,
+    pub(crate) seconds: f64,
+}
+
+/// All records of a search, by options, and the file that keeps them.
+pub(crate) struct Records {
+    outcomes: BTreeMap<Vec<String>, Outcome>,
+    file: Option<File>,
+}
+
+/// The key of a candidate: the order of options does not matter.
+fn key(options: &[String]) -> Vec<String> {
+    let mut sorted = options.to_vec();
+    sorted.sort();
+    sorted
+}
+
+impl Records {
+    /// Opens or creates the file of a search.
+    pub(crate) fn open(path: Option<&Path>, identity: &Identity) -> Result<Records> {
+        let mut records = Records { outcomes: BTreeMap::new(), file: None };
+        let Some(path) = path else { return Ok(records) };
+        let failed = |error: std::io::Error| {
+            Diagnostic::io("TUN001", format!("cannot open {}: {}", path.display(), common::os_error_text(&error)))
+        };
+        let text = if path.exists() {
+            let bytes = common::read_file(Some(path))?.bytes;
+            String::from_utf8_lossy(&bytes).into_owned()
+        } else {
+            String::new()
+        };
+        let complete = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+        records.read(complete, identity).map_err(|message| Diagnostic::usage("TUN004", format!("{}: {message}", path.display())))?;
+        let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+        // Drop the incomplete last line of an interrupted search.
+        file.set_len(complete.len() as u64).map_err(failed)?;
+        if complete.is_empty() {
+            writeln!(file, "{}", json(identity)).map_err(failed)?;
+        }
+        records.file = Some(file);
+        Ok(records)
+    }
+
+    fn read(&mut self, text: &str, identity: &Identity) -> std::result::Result<(), String> {
+        let mut lines = text.lines();
+        let Some(first) = lines.next() else { return Ok(()) };
+        let found: Identity = serde_json::from_str(first).map_err(|_| "this is not a file of results of tile-tune".to_string())?;
+        if let Some(part) = identity.difference(&found) {
+            return Err(format!("these are results for another {part}; name another file, or delete this one"));
+        }
+        for (index, line) in lines.enumerate() {
+            let record: Record = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 2))?;
+            self.outcomes.insert(key(&record.options), record.outcome);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add(&mut self, record: Record) -> Result<()> {
+        if let Some(file) = &mut self.file {
+            let written = writeln!(file, "{}", json(&record)).and_then(|()| file.flush());
+            written.map_err(|error| Diagnostic::io("TUN001", format!("cannot write results: {}", common::os_error_text(&error))))?;
+        }
+        self.outcomes.insert(key(&record.options), record.outcome);
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.outcomes.len()
+    }
+
+    pub(crate) fn outcome(&self, options: &[String]) -> Option<&Outcome> {
+        self.outcomes.get(&key(options))
+    }
+
+    pub(crate) fn seconds(&self, options: &[String]) -> Option<f64> {
+        match self.outcome(options)? {
+            Outcome::Predicted { seconds, .. } => Some(*seconds),
+            Outcome::Failed(_) => None,
+        }
+    }
+
+    /// The predicted time of a program that another candidate has too.
+    pub(crate) fn seconds_of_ptx(&self, digest: &str) -> Option<f64> {
+        self.outcomes.values().find_map(|outcome| match outcome {
+            Outcome::Predicted { seconds, ptx } if ptx == digest => Some(*seconds),
+            _ => None,
+        })
+    }
+
+    /// The candidates by predicted time, one for each program: that with the fewest options.
+    pub(crate) fn ranking(&self) -> Vec<Ranked> {
+        let mut shortest: BTreeMap<&str, (&Vec<String>, f64)> = BTreeMap::new();
+        for (options, outcome) in &self.outcomes {
+            if let Outcome::Predicted { seconds, ptx } = outcome
+                && shortest.get(ptx.as_str()).is_none_or(|(other, _)| options.len() < other.len())
+            {
+                shortest.insert(ptx, (options, *seconds));
+            }
+        }
+        let mut ranking: Vec<Ranked> =
+            shortest.into_values().map(|(options, seconds)| Ranked { options: options.clone(), seconds }).collect();
+        ranking.sort_by(|one, other| one.seconds.total_cmp(&other.seconds).then_with(|| one.options.cmp(&other.options)));
+        ranking
+    }
+
+    /// The failed candidates, in the order of their options.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (&[String], &Failure)> {
+        self.outcomes.iter().filter_map(|(options, outcome)| match outcome {
+            Outcome::Failed(failure) => Some((options.as_slice(), failure)),
+            Outcome::Predicted { .. } => None,
+        })
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("strings and numbers")
+}
